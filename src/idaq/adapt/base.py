@@ -1,0 +1,45 @@
+"""What an adapter is: how hypotheses are proposed and what experience is believed.
+
+An adapter is a frozen, hashable dataclass of options bound to an algorithm. Its methods are pure
+functions for *one* task; the meta-test loop batches them over tasks and seeds with `vmap`, so a
+hypothesis has a leading task axis everywhere outside. The agent's parameters are an argument.
+An adapter sees observations, actions and rewards, and never which task it is in.
+"""
+
+from typing import Any, Protocol
+
+from idaq.types import Array, Episodes, PyTree
+
+
+class Adapter(Protocol):
+    """Propose, observe, ..., propose, observe, commit, for a fixed number of episodes."""
+
+    @property
+    def version(self) -> int:
+        """Raised whenever results change."""
+        ...
+
+    @property
+    def num_episodes(self) -> int:
+        """The whole budget; its last episode runs the committed hypothesis and is the score."""
+        ...
+
+    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> PyTree:
+        """The state before the first episode; `given` is expert context, for adapters of that."""
+        ...
+
+    def propose(self, agent: PyTree, state: PyTree) -> Any:
+        """The hypothesis of the next episode."""
+        ...
+
+    def observe(self, agent: PyTree, state: PyTree, hypothesis: PyTree, episode: Episodes) -> Any:
+        """The state after an episode [horizon, ...] under a hypothesis."""
+        ...
+
+    def commit(self, agent: PyTree, state: PyTree) -> Any:
+        """The final hypothesis."""
+        ...
+
+    def record(self, state: PyTree) -> dict[str, Any]:
+        """Why: per episode `uncertainty` and `kept`, per task `threshold` and `tied`."""
+        ...

@@ -1,0 +1,55 @@
+"""Expert context: the hypothesis comes from logged episodes of the test task itself.
+
+This is the offline adaptation that the paper compares with; it is the only adapter that is given
+data of the test task, and nothing that it needs exists for a truly new task.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from idaq.adapt.config import AdaptConfig
+from idaq.algos.base import Algorithm
+from idaq.types import Array, Episodes, PyTree
+
+
+class ExpertState(NamedTuple):
+    given: Episodes  # [num_expert_episodes, horizon, ...]
+
+
+@dataclass(frozen=True)
+class ExpertContext:
+    """One episode, run with q(z | the given episodes)."""
+
+    config: AdaptConfig
+    algorithm: Algorithm
+    version: int = 1
+
+    @property
+    def num_episodes(self) -> int:
+        return 1
+
+    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> ExpertState:
+        if given is None:
+            raise ValueError("expert context was not given")
+        return ExpertState(given)
+
+    def propose(self, agent: PyTree, state: ExpertState) -> Any:
+        return self.commit(agent, state)
+
+    def observe(
+        self,
+        agent: PyTree,
+        state: ExpertState,
+        hypothesis: PyTree,
+        episode: Episodes,
+    ) -> ExpertState:
+        return state
+
+    def commit(self, agent: PyTree, state: ExpertState) -> Any:
+        everything = jnp.ones(state.given.reward.shape[0], bool)
+        return self.algorithm.encode(agent, state.given, everything)
+
+    def record(self, state: ExpertState) -> dict[str, Any]:
+        return {"kept": jnp.zeros(1, bool)}

@@ -1,0 +1,83 @@
+"""The contract that every meta-training algorithm keeps.
+
+An algorithm is a frozen dataclass of its configuration and the family's `Spec`: hashable, so
+that it is a static argument of a compiled program. Its methods are pure functions of pytrees.
+The data is an argument, never a closure; randomness comes from one key, split by name. The
+*agent* is the part of the trained state that adaptation needs: networks, normaliser, and the
+prior (the hypotheses of the training tasks), so that adapting never opens training data.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+from idaq.algos.batch import TrainData
+from idaq.types import Array, Episodes, PyTree, Spec
+
+
+class Prediction(NamedTuple):
+    """What happened in an episode, and what each of L models expected, in the models' units."""
+
+    reward: Any  # [horizon]
+    next_obs: Any  # [horizon, obs_dim]
+    rewards: Any  # [L, horizon]
+    next_observations: Any  # [L, horizon, obs_dim]
+    valid: Any  # [horizon] bool
+
+
+class Algorithm(Protocol):
+    """What `train`, `evaluate` and the adapters use."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int:
+        """Raised whenever results change."""
+        ...
+
+    @property
+    def config(self) -> Any: ...
+
+    @property
+    def spec(self) -> Spec: ...
+
+    def init(self, data: TrainData, key: Array) -> PyTree:
+        """The first state of training."""
+        ...
+
+    def update(self, state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
+        """One meta-update: the next state, and metrics to log."""
+        ...
+
+    def finish(self, state: PyTree, data: TrainData) -> PyTree:
+        """The agent of a trained state, with its prior filled in."""
+        ...
+
+    def agent_shapes(self, num_train_tasks: int) -> PyTree:
+        """The shapes of an agent, to read one back from a file."""
+        ...
+
+    def encode(self, agent: PyTree, episodes: Episodes, keep: Array) -> Any:
+        """The hypothesis inferred from those of the episodes [num, horizon, ...] in `keep`."""
+        ...
+
+    def prior(self, agent: PyTree) -> Any:
+        """The hypotheses of the training tasks, [num_train_tasks, ...]."""
+        ...
+
+    def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
+        """What the ensemble expects of one episode under a hypothesis, beside what happened."""
+        ...
+
+    def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:
+        """Memory at the start of an episode; () for feed-forward agents."""
+        ...
+
+    def act(
+        self, agent: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
+    ) -> tuple[Any, PyTree]:
+        """The meta-test action, in the environment's units."""
+        ...
+
+    def take_reward(self, agent: PyTree, carry: PyTree, reward: Array) -> PyTree:
+        """The memory after a reward."""
+        ...

@@ -1,0 +1,293 @@
+"""FOCAL: a context encoder trained by a metric loss alone, and an offline learner behind it.
+
+Section 2.3 and Appendix C of the paper. The encoder's gradient comes from the metric loss only;
+the policy, the critics and the models see its embedding z as a constant. Two learners stand
+behind the same encoder: the paper's (`sac_brac`) and the default one (`td3_bc`). The ensemble of
+reward and dynamics models is trained beside them, on the same batches, when it is asked for.
+
+Where it departs from the released code:
+1. The prior q(z) is the embedding of *all* rows of each training task, not of a random batch.
+2. The metric loss averages each kind of pair by its exact count.
+3. With `normalise`, observations and rewards are standardised by the training tasks' statistics.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from idaq.algos import sac_brac, td3_bc
+from idaq.algos.base import Prediction
+from idaq.algos.batch import (
+    Normaliser,
+    TrainData,
+    identity_normaliser,
+    sample_rows,
+    sample_tasks,
+    scale_action,
+    unscale_action,
+)
+from idaq.algos.losses import metric_loss, model_loss
+from idaq.errors import IdaqError
+from idaq.nets import context, dynamics
+from idaq.types import Array, Episodes, PyTree, Spec, Transition
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig:
+    """The reward and dynamics models that prediction error and variance need."""
+
+    size: int = 4
+    hidden: tuple[int, ...] = (200, 200, 200)
+    learning_rate: float = 3e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Defaults are the paper's."""
+
+    latent_dim: int = 20
+    encoder_hidden: tuple[int, ...] = (200, 200, 200)
+    encoder_learning_rate: float = 3e-4
+    metric_weight: float = 10.0
+    meta_batch_size: int = 16
+    batch_size: int = 256
+    context_size: int = 400
+    normalise: bool = False
+    std_floor: float = 0.05
+    learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig = field(
+        default_factory=sac_brac.SacBracConfig
+    )
+    ensemble: EnsembleConfig | None = None
+
+
+class State(NamedTuple):
+    """Everything that training carries from one update to the next."""
+
+    encoder: PyTree
+    encoder_opt: PyTree
+    learner: sac_brac.SacBracState | td3_bc.Td3BcState
+    ensemble: dynamics.Ensemble | None
+    ensemble_opt: PyTree
+    normaliser: Normaliser
+
+
+class Agent(NamedTuple):
+    """What adaptation needs."""
+
+    encoder: PyTree
+    policy: PyTree
+    ensemble: dynamics.Ensemble | None
+    normaliser: Normaliser
+    prior: Any  # [num_train_tasks, latent_dim]
+
+
+@dataclass(frozen=True)
+class Focal:
+    """The algorithm, bound to its configuration and the family's spec."""
+
+    config: Config
+    spec: Spec
+    name: str = "focal"
+    version: int = 1
+
+    def init(self, data: TrainData, key: Array) -> State:
+        """Fresh networks; the normaliser is the training tasks' or none."""
+        config, spec = self.config, self.spec
+        encoder_key, learner_key, ensemble_key = jax.random.split(key, 3)
+        encoder = context.init(
+            encoder_key, spec.obs_dim, spec.action_dim, config.encoder_hidden, config.latent_dim
+        )
+        ensemble, ensemble_opt = None, None
+        if config.ensemble is not None:
+            ensemble = dynamics.init(
+                ensemble_key,
+                config.ensemble.size,
+                spec.obs_dim,
+                spec.action_dim,
+                config.ensemble.hidden,
+                config.latent_dim,
+            )
+            ensemble_opt = optax.adam(config.ensemble.learning_rate).init(ensemble)
+        return State(
+            encoder=encoder,
+            encoder_opt=optax.adam(config.encoder_learning_rate).init(encoder),
+            learner=self._learner.init(config.learner, spec, config.latent_dim, learner_key),
+            ensemble=ensemble,
+            ensemble_opt=ensemble_opt,
+            normaliser=data.normaliser if config.normalise else identity_normaliser(spec.obs_dim),
+        )
+
+    def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
+        """One meta-update on a batch of tasks drawn with replacement."""
+        config = self.config
+        tasks_key, context_key, batch_key, learner_key = jax.random.split(key, 4)
+        tasks = sample_tasks(data, config.meta_batch_size, tasks_key)
+
+        # --- Update context encoder ---
+        rows = sample_rows(data, tasks, config.context_size, context_key)
+        rows = _normalise(state.normaliser, rows)
+
+        def encoder_loss(params: PyTree) -> tuple[Any, Any]:
+            embedding = context.embed_context(params, rows.obs, rows.action, rows.reward)
+            return config.metric_weight * metric_loss(embedding, tasks), embedding
+
+        (metric_value, embedding), encoder_grad = jax.value_and_grad(encoder_loss, has_aux=True)(
+            state.encoder
+        )
+        encoder_step, encoder_opt = optax.adam(config.encoder_learning_rate).update(
+            encoder_grad, state.encoder_opt
+        )
+
+        # --- Update policy and critics on the detached embedding ---
+        num_batches = self._learner.num_batches(config.learner)
+        batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
+        batches = _split_batches(_normalise(state.normaliser, batch), num_batches)
+        z = jnp.repeat(jax.lax.stop_gradient(embedding), config.batch_size, axis=0)  # [n, latent]
+        learner, metrics = self._learner.update(
+            config.learner, state.learner, batches, z, learner_key
+        )
+
+        # --- Update reward and dynamics models ---
+        ensemble, ensemble_opt = state.ensemble, state.ensemble_opt
+        if config.ensemble is not None:
+            first = Transition(*(field[0] for field in batches))
+            ensemble, ensemble_opt, metrics["model_loss"] = _update_ensemble(
+                config.ensemble, state, first, z
+            )
+        new_state = State(
+            encoder=optax.apply_updates(state.encoder, encoder_step),
+            encoder_opt=encoder_opt,
+            learner=learner,
+            ensemble=ensemble,
+            ensemble_opt=ensemble_opt,
+            normaliser=state.normaliser,
+        )
+        return new_state, metrics | {"metric_loss": metric_value}
+
+    def finish(self, state: State, data: TrainData) -> Agent:
+        """The agent, with the embedding of all rows of every training task as its prior.
+
+        Tasks with fewer rows than the largest one contribute theirs evenly repeated.
+        """
+        num_rows = int(data.task_count[data.train_tasks].max())
+
+        def embed_task(task: Array) -> Any:
+            spread = jnp.arange(num_rows) * (data.task_count[task] / num_rows)
+            index = data.task_start[task] + spread.astype(jnp.int32)
+            rows = _normalise(state.normaliser, Transition(*(x[index] for x in data.rows)))
+            return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward)
+
+        return self._agent(state, jax.lax.map(embed_task, data.train_tasks))
+
+    def agent_shapes(self, num_train_tasks: int) -> Agent:
+        """The shapes of an agent, to read one back from a file."""
+
+        def fresh_agent() -> Agent:
+            spec, tasks = self.spec, jnp.zeros(num_train_tasks, jnp.int32)
+            obs, action, scalar = (
+                jnp.zeros((1, spec.obs_dim)),
+                jnp.zeros((1, spec.action_dim)),
+                tasks,
+            )
+            rows = Transition(obs, action, scalar, obs, scalar)
+            data = TrainData(rows, tasks, tasks, tasks, identity_normaliser(spec.obs_dim))
+            state = self.init(data, jax.random.key(0))
+            return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
+
+        return jax.eval_shape(fresh_agent)
+
+    def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
+        """Mean embedding over all transitions of the kept episodes; zero if none is kept."""
+        obs, action, reward = self._network_units(agent, episodes)
+        weight = (episodes.valid & keep[:, None]).astype(jnp.float32)
+        flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, action, reward, weight)]
+        return context.embed_context(agent.encoder, *flat)
+
+    def prior(self, agent: Agent) -> Any:
+        return agent.prior
+
+    def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
+        """The ensemble's view of one episode [horizon, ...]."""
+        if agent.ensemble is None:
+            raise IdaqError(
+                "This agent was trained without reward and dynamics models.",
+                "Train it with `--ensemble-size 4`, or choose another method.",
+            )
+        obs, action, reward = self._network_units(agent, episodes)
+        z = jnp.broadcast_to(hypothesis, (*obs.shape[:-1], self.config.latent_dim))
+        rewards, next_observations = dynamics.predict(agent.ensemble, obs, z, action)
+        return Prediction(
+            reward=reward,
+            next_obs=agent.normaliser.obs(episodes.next_obs),
+            rewards=rewards,
+            next_observations=next_observations,
+            valid=episodes.valid,
+        )
+
+    def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
+        return ()
+
+    def act(
+        self,
+        agent: Agent,
+        hypothesis: PyTree,
+        carry: PyTree,
+        obs: Array,
+        key: Array,
+    ) -> tuple[Any, PyTree]:
+        action = self._learner.act(agent.policy, agent.normaliser.obs(obs), hypothesis)
+        return unscale_action(self.spec, action), carry
+
+    def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
+        return carry
+
+    def _agent(self, state: State, prior: Any) -> Agent:
+        return Agent(state.encoder, state.learner.policy, state.ensemble, state.normaliser, prior)
+
+    @property
+    def _learner(self) -> Any:
+        return LEARNERS[self.config.learner.kind]
+
+    def _network_units(self, agent: Agent, episodes: Episodes) -> tuple[Any, Any, Any]:
+        return (
+            agent.normaliser.obs(episodes.obs),
+            scale_action(self.spec, episodes.action),
+            agent.normaliser.reward(episodes.reward),
+        )
+
+
+LEARNERS = {"sac-brac": sac_brac, "td3-bc": td3_bc}
+
+
+def _normalise(normaliser: Normaliser, rows: Transition) -> Transition:
+    return rows._replace(
+        obs=normaliser.obs(rows.obs),
+        next_obs=normaliser.obs(rows.next_obs),
+        reward=normaliser.reward(rows.reward),
+    )
+
+
+def _split_batches(rows: Transition, num_batches: int) -> Transition:
+    """[tasks, num_batches * size, ...] to [num_batches, tasks * size, ...]."""
+
+    def split(x: Array) -> Any:
+        tasks, rows_per_task = x.shape[:2]
+        x = x.reshape(tasks, num_batches, rows_per_task // num_batches, *x.shape[2:])
+        return x.swapaxes(0, 1).reshape(num_batches, -1, *x.shape[3:])
+
+    return Transition(*(split(field) for field in rows))
+
+
+def _update_ensemble(
+    config: EnsembleConfig, state: State, batch: Transition, z: Array
+) -> tuple[dynamics.Ensemble, PyTree, Any]:
+    def loss(ensemble: dynamics.Ensemble) -> Any:
+        rewards, next_observations = dynamics.predict(ensemble, batch.obs, z, batch.action)
+        return model_loss(batch.reward, batch.next_obs, rewards, next_observations)
+
+    value, grad = jax.value_and_grad(loss)(state.ensemble)
+    step, opt = optax.adam(config.learning_rate).update(grad, state.ensemble_opt)
+    return optax.apply_updates(state.ensemble, step), opt, value

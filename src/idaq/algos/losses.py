@@ -1,0 +1,75 @@
+"""Losses as pure functions of network outputs; tests compare each with a NumPy oracle."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from idaq.types import Array
+
+SAME_TASK_EPSILON = 1e-3
+DIFFERENT_TASK_EPSILON = 0.1
+DUAL_EPSILON = 1e-8
+
+
+def metric_loss(embedding: Array, task: Array) -> Any:
+    """FOCAL's distance metric loss over all pairs of a meta-batch.
+
+    `embedding` is [num, latent_dim], `task` [num]. With d2 the mean squared difference over the
+    dimensions, pairs of one task cost sqrt(d2 + 1e-3) and pairs of two tasks 1 / (d2 + 0.1); each
+    kind is averaged by itself, and a kind without pairs costs nothing.
+    """
+    num = embedding.shape[0]
+    squared = jnp.square(embedding[:, None] - embedding[None]).mean(axis=-1)  # [num, num]
+    each_pair_once = jnp.triu(jnp.ones((num, num), bool), k=1)
+    same = each_pair_once & (task[:, None] == task[None])
+    different = each_pair_once & ~same
+    attract = jnp.sqrt(squared + SAME_TASK_EPSILON)
+    repel = 1.0 / (squared + DIFFERENT_TASK_EPSILON)
+    return _masked_mean(attract, same) + _masked_mean(repel, different)
+
+
+def _masked_mean(values: Array, mask: Array) -> Any:
+    return (values * mask).sum() / jnp.maximum(mask.sum(), 1)
+
+
+def dual_divergence(logit_policy: Array, logit_data: Array) -> Any:
+    """BRAC's KL divergence between policy and data in dual form, per sample.
+
+    The ratio of the two densities is modelled as softplus of the dual critic c, which maximises
+    this lower bound: D = log(softplus(c(a_policy)) + 1e-8) - softplus(c(a_data)) + 1.
+    """
+    log_ratio = jnp.log(jax.nn.softplus(logit_policy) + DUAL_EPSILON)
+    return log_ratio - jax.nn.softplus(logit_data) + 1.0
+
+
+def dual_penalty(logit_between: Array) -> Any:
+    """What keeps c bounded: its size beyond 1, squared, between data and policy actions."""
+    size = jnp.sqrt(jnp.square(logit_between) + DUAL_EPSILON)
+    return jnp.square(jnp.maximum(size - 1.0, 0.0)).mean()
+
+
+def td_target(reward: Array, terminated: Array, next_value: Array, discount: float) -> Any:
+    """r + discount * V(s'), with no future after termination; a time limit is no termination."""
+    return reward + discount * (1.0 - terminated) * next_value
+
+
+def squared_error(prediction: Array, target: Array) -> Any:
+    """Mean squared error; no gradient to the target."""
+    return jnp.square(prediction - jax.lax.stop_gradient(target)).mean()
+
+
+def td3_bc_policy_loss(q: Array, action: Array, data_action: Array, bc_weight: float) -> Any:
+    """TD3+BC: the critic's value, scaled to size one, against staying near the data."""
+    scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(q).mean(), DUAL_EPSILON))
+    return -q.mean() / scale + bc_weight * jnp.square(action - data_action).mean()
+
+
+def model_loss(reward: Array, next_obs: Array, rewards: Array, next_observations: Array) -> Any:
+    """The ensemble's loss (Appendix B): squared reward error plus squared distance in state.
+
+    `reward` [n] and `next_obs` [n, obs_dim] are data; the predictions have a model axis in front.
+    """
+    reward_error = jnp.square(reward - rewards)  # [L, n]
+    state_error = jnp.square(next_obs - next_observations).sum(axis=-1)  # [L, n]
+    return (reward_error + state_error).mean()

@@ -1,0 +1,1 @@
+"""Benchmarks: the paper's numbers, statistics over seeds, and speed."""

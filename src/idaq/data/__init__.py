@@ -1,0 +1,1 @@
+"""Offline multi-task datasets: collected, stored, read."""

@@ -1,0 +1,46 @@
+"""From a dataset on disk to training data on the device."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.algos.batch import Normaliser, scale_action
+from idaq.data.store import Dataset
+from idaq.types import IntArray, Spec, Transition
+
+
+def load_rows(dataset: Dataset, spec: Spec) -> tuple[Transition, Any, Any]:
+    """All rows on the default device, and each task's first row and count."""
+    arrays = dataset.arrays
+    starts, counts = dataset.task_rows()
+    rows = Transition(
+        obs=jnp.asarray(arrays["observations"]),
+        action=scale_action(spec, jnp.asarray(arrays["actions"])),
+        reward=jnp.asarray(arrays["rewards"]),
+        next_obs=jnp.asarray(arrays["next_observations"]),
+        terminated=jnp.asarray(arrays["terminated"], jnp.float32),
+    )
+    return rows, jnp.asarray(starts, jnp.int32), jnp.asarray(counts, jnp.int32)
+
+
+def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) -> Normaliser:
+    """Mean and standard deviation over the training tasks' rows, in float64.
+
+    A dimension that hardly varies keeps its scale: the deviation is at least `std_floor`.
+    """
+    starts, counts = dataset.task_rows()
+    rows = np.concatenate([np.arange(starts[t], starts[t] + counts[t]) for t in train_tasks])
+    obs = np.asarray(dataset.arrays["observations"][rows], np.float64)
+    reward = np.asarray(dataset.arrays["rewards"][rows], np.float64)
+    return Normaliser(
+        obs_mean=_device(obs.mean(axis=0)),
+        obs_std=_device(np.maximum(obs.std(axis=0), std_floor)),
+        reward_mean=_device(reward.mean()),
+        reward_std=_device(np.maximum(reward.std(), 1e-6)),
+    )
+
+
+def _device(value: NDArray[np.float64] | np.float64) -> Any:
+    return jnp.asarray(np.asarray(value, np.float32))

@@ -1,0 +1,268 @@
+"""The dataset on disk: a directory of flat memory-mapped arrays and one `metadata.json`.
+
+All transitions lie in one row after the other, sorted by task, so that a task is one slice.
+`episode_offsets` ([episodes + 1]) cuts the rows into episodes, which may differ in length, and
+`episode_task` ([episodes]) names each one's task. A dataset is written to a temporary sibling
+and renamed: it is whole or absent. It is opened with `allow_pickle=False`, its checksums are
+verified, and everything that training relies on is checked before a row is used.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.atomic import atomic_directory, write_json
+from idaq.errors import IdaqError
+from idaq.types import Spec
+
+SCHEMA_VERSION = 1
+METADATA_FILE = "metadata.json"
+HASH_BLOCK_BYTES = 1 << 22
+CHECK_BLOCK_ROWS = 1 << 18
+
+ROW_ARRAYS = (
+    "observations",
+    "actions",
+    "rewards",
+    "next_observations",
+    "terminated",
+    "truncated",
+)
+OPTIONAL_ROW_ARRAYS = ("success",)
+EPISODE_ARRAYS = ("episode_offsets", "episode_task")
+DTYPES: dict[str, type] = {
+    "observations": np.float32,
+    "actions": np.float32,
+    "rewards": np.float32,
+    "next_observations": np.float32,
+    "terminated": np.bool_,
+    "truncated": np.bool_,
+    "success": np.bool_,
+    "episode_offsets": np.int64,
+    "episode_task": np.int64,
+}
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """An open dataset. Arrays are memory-mapped and read-only."""
+
+    path: Path
+    metadata: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def family(self) -> str:
+        return str(self.metadata["family"])
+
+    @property
+    def num_tasks(self) -> int:
+        return int(self.metadata["num_tasks"])
+
+    @property
+    def num_transitions(self) -> int:
+        return len(self.arrays["rewards"])
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.arrays["episode_task"])
+
+    @property
+    def fingerprint(self) -> str:
+        """One hash over the hashes of all arrays: equal data, equal fingerprint."""
+        hashes = self.metadata["sha256"]
+        text = "\n".join(f"{name} {hashes[name]}" for name in sorted(hashes))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def task_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First row and number of rows of every task, each [num_tasks]."""
+        task, offsets = self.arrays["episode_task"], self.arrays["episode_offsets"]
+        first = np.searchsorted(task, np.arange(self.num_tasks), side="left")
+        last = np.searchsorted(task, np.arange(self.num_tasks), side="right")
+        starts = offsets[first]
+        return starts, offsets[last] - starts
+
+    def task_episodes(self, task: int) -> NDArray[np.int64]:
+        """The indices of a task's episodes."""
+        return np.flatnonzero(self.arrays["episode_task"] == task)
+
+    def episode(self, index: int) -> dict[str, NDArray[Any]]:
+        """The rows of one episode."""
+        start, stop = self.arrays["episode_offsets"][index : index + 2]
+        names = [n for n in (*ROW_ARRAYS, *OPTIONAL_ROW_ARRAYS) if n in self.arrays]
+        return {name: self.arrays[name][start:stop] for name in names}
+
+    def episode_returns(self) -> NDArray[np.float64]:
+        """Undiscounted return of every episode."""
+        rewards = np.asarray(self.arrays["rewards"], np.float64)
+        return np.add.reduceat(rewards, self.arrays["episode_offsets"][:-1])
+
+
+def write_dataset(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
+    """Check the arrays, then write them all or nothing. `path` must not exist."""
+    if path.exists():
+        raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
+    named: dict[str, NDArray[Any]] = {
+        name: np.asarray(value, DTYPES[name]) for name, value in arrays.items()
+    }
+    full = dict(metadata)
+    full["schema_version"] = SCHEMA_VERSION
+    full["num_transitions"] = len(named["rewards"])
+    full["num_episodes"] = len(named["episode_task"])
+    check_arrays(named, full, str(path))
+    with atomic_directory(path) as directory:
+        full["sha256"] = {}
+        for name, value in named.items():
+            np.save(directory / f"{name}.npy", value, allow_pickle=False)
+            full["sha256"][name] = _file_hash(directory / f"{name}.npy")
+        write_json(directory / METADATA_FILE, full)
+
+
+def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
+    """Open and verify a dataset; with a `spec`, also that its shapes are the family's."""
+    metadata = _read_metadata(path)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in metadata["sha256"]:
+        file = path / f"{name}.npy"
+        if name not in DTYPES:
+            raise IdaqError(f"'{path}' names an unknown array '{name}'.", _REMEDY)
+        if not file.is_file():
+            raise IdaqError(f"'{file}' is missing.", _REMEDY)
+        if _file_hash(file) != metadata["sha256"][name]:
+            raise IdaqError(f"'{file}' is damaged: its checksum does not match.", _REMEDY)
+        try:
+            arrays[name] = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
+    check_arrays(arrays, metadata, str(path), spec)
+    return Dataset(path, metadata, arrays)
+
+
+_REMEDY = "Copy the dataset again, or collect it anew with `idaq collect`."
+
+
+def _read_metadata(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise IdaqError(
+            f"There is no dataset directory '{path}'.", "Make one with `idaq collect FAMILY`."
+        )
+    file = path / METADATA_FILE
+    if not file.is_file():
+        raise IdaqError(f"'{path}' is no dataset: it has no {METADATA_FILE}.", _REMEDY)
+    try:
+        metadata = json.loads(file.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise IdaqError(f"'{file}' is not valid JSON ({error}).", _REMEDY) from error
+    version = metadata.get("schema_version") if isinstance(metadata, dict) else None
+    if version != SCHEMA_VERSION:
+        raise IdaqError(
+            f"'{path}' has schema version {version}; this idaq reads version {SCHEMA_VERSION}.",
+            "Collect it anew, or use the idaq that wrote it.",
+        )
+    for key, kind in (("family", str), ("num_tasks", int), ("sha256", dict)):
+        if not isinstance(metadata.get(key), kind):
+            raise IdaqError(f"'{file}' lacks a usable '{key}'.", _REMEDY)
+    return dict(metadata)
+
+
+def _file_hash(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(HASH_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def check_arrays(
+    arrays: Arrays, metadata: Mapping[str, Any], where: str, spec: Spec | None = None
+) -> None:
+    """Everything that training relies on, or an error that names the array."""
+    for name in (*ROW_ARRAYS, *EPISODE_ARRAYS):
+        if name not in arrays:
+            raise IdaqError(f"'{where}' lacks the array '{name}'.", _REMEDY)
+    for name, value in arrays.items():
+        if value.dtype != DTYPES[name]:
+            raise IdaqError(
+                f"'{name}' in '{where}' has type {value.dtype}.",
+                f"It must be {np.dtype(DTYPES[name])}.",
+            )
+    _check_episodes(arrays, int(metadata["num_tasks"]), where)
+    _check_shapes(arrays, where, spec)
+    _check_values(arrays, where)
+
+
+def _check_episodes(arrays: Arrays, num_tasks: int, where: str) -> None:
+    offsets, task = arrays["episode_offsets"], arrays["episode_task"]
+    if len(task) == 0:
+        raise IdaqError(f"'{where}' has no episodes.", "Collect at least one per task.")
+    if offsets.ndim != 1 or len(offsets) != len(task) + 1 or offsets[0] != 0:
+        raise IdaqError(
+            f"'episode_offsets' in '{where}' does not fit {len(task)} episodes.",
+            "It holds the first row of every episode and then the number of rows.",
+        )
+    lengths = np.diff(offsets)
+    if np.any(lengths <= 0):
+        bad = int(np.flatnonzero(lengths <= 0)[0])
+        raise IdaqError(f"Episode {bad} in '{where}' has no steps.", "Remove empty episodes.")
+    if offsets[-1] != len(arrays["rewards"]):
+        raise IdaqError(
+            f"'episode_offsets' in '{where}' ends at row {offsets[-1]}, "
+            f"but there are {len(arrays['rewards'])} rows.",
+            "The last offset is the number of rows.",
+        )
+    if np.any(np.diff(task) < 0):
+        raise IdaqError(f"Episodes in '{where}' are not sorted by task.", "Sort them by task.")
+    if task[0] < 0 or task[-1] >= num_tasks:
+        raise IdaqError(
+            f"'episode_task' in '{where}' names a task outside 0 to {num_tasks - 1}.",
+            "Correct the index, or num_tasks in the metadata.",
+        )
+    absent = np.setdiff1d(np.arange(num_tasks), task)
+    if len(absent):
+        raise IdaqError(
+            f"Task {absent[0]} in '{where}' has no episodes.", "Every task needs at least one."
+        )
+
+
+def _check_shapes(arrays: Arrays, where: str, spec: Spec | None) -> None:
+    rows = len(arrays["rewards"])
+    for name in ("observations", "actions", "next_observations"):
+        if arrays[name].ndim != 2:
+            raise IdaqError(
+                f"'{name}' in '{where}' has shape {arrays[name].shape}.",
+                "It must have two axes: rows and dimensions.",
+            )
+    names = (*ROW_ARRAYS, *OPTIONAL_ROW_ARRAYS)
+    expected: dict[str, tuple[int, ...]] = dict.fromkeys(names, (rows,))
+    obs_dim, action_dim = arrays["observations"].shape[1], arrays["actions"].shape[1]
+    if spec is not None:
+        obs_dim, action_dim = spec.obs_dim, spec.action_dim
+    expected["observations"] = expected["next_observations"] = (rows, obs_dim)
+    expected["actions"] = (rows, action_dim)
+    for name, shape in expected.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise IdaqError(
+                f"'{name}' in '{where}' has shape {arrays[name].shape}.",
+                f"It must be {shape} here.",
+            )
+
+
+def _check_values(arrays: Arrays, where: str) -> None:
+    for name in ("observations", "actions", "rewards", "next_observations"):
+        for start in range(0, len(arrays[name]), CHECK_BLOCK_ROWS):
+            block = arrays[name][start : start + CHECK_BLOCK_ROWS]
+            finite = np.isfinite(block)
+            if not finite.all():
+                row = start + int(np.argwhere(~finite)[0][0])
+                raise IdaqError(
+                    f"'{name}' in '{where}' is NaN or infinite at row {row}.",
+                    "Remove that episode or repair the value.",
+                )

@@ -1,0 +1,69 @@
+"""Point-Robot as Gymnasium environments: `gymnasium.make("idaq/PointRobot-v0", task=3)`.
+
+Gymnasium finds `register` through the entry point group `gymnasium.envs`, so the names exist
+wherever idaq is installed, with no import of idaq. The dynamics are those of `PointRobot`.
+"""
+
+from typing import Any, Literal
+
+import gymnasium
+import jax
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from idaq.envs.point_robot import NUM_TASKS, PointRobot
+from idaq.errors import IdaqError
+
+FloatArray = NDArray[np.float32]
+
+
+class PointRobotEnv(gymnasium.Env[FloatArray, FloatArray]):
+    """One task of Point-Robot; without a task, each reset draws one from the seeded generator."""
+
+    def __init__(
+        self, task: int | None = None, reward: Literal["dense", "sparse"] = "dense"
+    ) -> None:
+        if task is not None and not 0 <= task < NUM_TASKS:
+            raise IdaqError(f"Task {task} does not exist.", f"Choose one of 0 to {NUM_TASKS - 1}.")
+        self.family = PointRobot(reward)
+        self._fixed_task = task
+        self._task = 0
+        self._position = np.zeros(2, np.float32)
+        self._step = jax.jit(self.family.step)
+        self._key = jax.random.key(0)  # the dynamics are deterministic and never use it
+        spec = self.family.spec
+        self.action_space = spaces.Box(
+            np.asarray(spec.action_low, np.float32), np.asarray(spec.action_high, np.float32)
+        )
+        reach = np.full(2, spec.horizon * spec.action_high[0] * 1.01, np.float32)
+        self.observation_space = spaces.Box(-reach, reach)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        drawn = self._fixed_task is None
+        self._task = (
+            int(self.np_random.integers(NUM_TASKS)) if drawn else int(self._fixed_task or 0)
+        )
+        self._position = np.zeros(2, np.float32)
+        return self._position, {}
+
+    def step(self, action: FloatArray) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
+        task = np.int32(self._task)
+        _, result = self._step(task, self._position, np.asarray(action), self._key)
+        self._position = np.asarray(result.obs)
+        return self._position, float(result.reward), False, False, {}
+
+
+def register() -> None:
+    """Register both versions; the time limit is Gymnasium's own wrapper (truncation)."""
+    rewards: dict[str, Literal["dense", "sparse"]] = {"": "dense", "Sparse": "sparse"}
+    for suffix, reward in rewards.items():
+        gymnasium.register(
+            id=f"PointRobot{suffix}-v0",
+            entry_point="idaq.envs.gym_point_robot:PointRobotEnv",
+            max_episode_steps=PointRobot(reward).spec.horizon,
+            kwargs={"reward": reward},
+        )

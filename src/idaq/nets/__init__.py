@@ -1,0 +1,1 @@
+"""Networks as plain pytrees of parameters and pure forward functions."""

@@ -1,0 +1,64 @@
+"""Policies π(a|s, z) with actions in [-1, 1]: tanh-Gaussian and deterministic."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from idaq.nets import mlp
+from idaq.types import Array, PyTree
+
+LOG_STD_MIN, LOG_STD_MAX = -20.0, 0.0
+OUTPUT_SCALE = 0.1  # first actions stay near zero
+
+
+class Sample(NamedTuple):
+    """Actions drawn from a tanh-Gaussian policy."""
+
+    action: Any  # [..., action_dim]
+    log_prob: Any  # [...]
+    mean: Any  # [..., action_dim], before tanh
+    log_std: Any  # [..., action_dim]
+
+
+def init_gaussian(
+    key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+) -> PyTree:
+    """Parameters of a tanh-Gaussian policy."""
+    return mlp.init(key, (obs_dim + latent, *hidden, 2 * action_dim), OUTPUT_SCALE)
+
+
+def init_deterministic(
+    key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+) -> PyTree:
+    """Parameters of a deterministic tanh policy."""
+    return mlp.init(key, (obs_dim + latent, *hidden, action_dim), OUTPUT_SCALE)
+
+
+def gaussian(params: PyTree, obs: Array, z: Array) -> tuple[Any, Any]:
+    """Mean and log standard deviation before tanh."""
+    mean, log_std = jnp.split(mlp.apply(params, jnp.concatenate([obs, z], axis=-1)), 2, axis=-1)
+    return mean, jnp.clip(log_std, LOG_STD_MIN, LOG_STD_MAX)
+
+
+def sample(params: PyTree, obs: Array, z: Array, key: Array) -> Sample:
+    """A reparametrised action and its log density under the squashed Gaussian."""
+    mean, log_std = gaussian(params, obs, z)
+    noise = jax.random.normal(key, mean.shape)
+    before_tanh = mean + jnp.exp(log_std) * noise
+    log_density = -0.5 * noise**2 - log_std - 0.5 * math.log(2 * math.pi)
+    # log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x)), stable for large |x|
+    log_slope = 2.0 * (math.log(2.0) - before_tanh - jax.nn.softplus(-2.0 * before_tanh))
+    log_prob = (log_density - log_slope).sum(axis=-1)
+    return Sample(jnp.tanh(before_tanh), log_prob, mean, log_std)
+
+
+def gaussian_mode(params: PyTree, obs: Array, z: Array) -> Any:
+    """The action at meta-test time: tanh of the mean."""
+    return jnp.tanh(gaussian(params, obs, z)[0])
+
+
+def deterministic(params: PyTree, obs: Array, z: Array) -> Any:
+    """The action of a deterministic policy."""
+    return jnp.tanh(mlp.apply(params, jnp.concatenate([obs, z], axis=-1)))

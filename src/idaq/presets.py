@@ -1,0 +1,101 @@
+"""The resolved configuration of a run: the paper's hyper-parameters, and ours.
+
+`paper` follows the paper's tables (Appendix C) and, where they are silent, the released code.
+`default` is a stronger offline learner and the adaptation options that did best on training tasks
+(docs/tuning.md says how they were chosen).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from idaq.adapt.config import AdaptConfig
+from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.sac_brac import SacBracConfig
+from idaq.algos.td3_bc import Td3BcConfig
+from idaq.errors import IdaqError
+
+Preset = Literal["default", "paper"]
+PRESETS: tuple[str, ...] = get_args(Preset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long, and how often to say and save something."""
+
+    num_updates: int = 50_000
+    log_every_updates: int = 500
+    checkpoint_every_updates: int = 5_000
+
+    def __post_init__(self) -> None:
+        for name in ("num_updates", "log_every_updates", "checkpoint_every_updates"):
+            if getattr(self, name) < 1:
+                raise IdaqError(f"{name} is {getattr(self, name)}.", "It must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides a run's numbers, besides its data and seeds."""
+
+    algorithm: Config
+    train: TrainConfig
+    adapt: AdaptConfig
+
+
+def _paper_point() -> RunConfig:
+    """Point-Robot and Point-Robot-Sparse: no BRAC, reward scale 100, context of 1,024."""
+    return RunConfig(
+        algorithm=Config(
+            context_size=1024,
+            learner=SacBracConfig(divergence="none", reward_scale=100.0),
+            ensemble=EnsembleConfig(),
+        ),
+        train=TrainConfig(num_updates=50_000),
+        adapt=AdaptConfig(reference="farthest", num_candidates=20, keep_percent=10.0),
+    )
+
+
+def _default_point() -> RunConfig:
+    hidden = (128, 128)
+    return RunConfig(
+        algorithm=Config(
+            encoder_hidden=hidden,
+            normalise=True,
+            batch_size=64,
+            context_size=64,
+            learner=Td3BcConfig(hidden=hidden, discount=0.9),
+            ensemble=EnsembleConfig(hidden=(64, 64)),
+        ),
+        train=TrainConfig(num_updates=4_000, log_every_updates=100, checkpoint_every_updates=1_000),
+        adapt=AdaptConfig(reference="farthest-first", accept="improvement", final="best"),
+    )
+
+
+_POINT = ("point-robot", "point-robot-sparse")
+_RESOLVERS = {
+    ("default", _POINT): _default_point,
+    ("paper", _POINT): _paper_point,
+}
+
+
+def resolve(preset: str, family: str) -> RunConfig:
+    """The configuration of a preset on a family, with the reward and dynamics models."""
+    if preset not in PRESETS:
+        raise IdaqError(f"There is no preset '{preset}'.", f"Known: {', '.join(PRESETS)}.")
+    for (name, families), make in _RESOLVERS.items():
+        if name == preset and family in families:
+            return make()
+    raise IdaqError(
+        f"Preset '{preset}' does not cover the family '{family}'.",
+        f"It covers: {', '.join(_POINT)}.",
+    )
+
+
+def with_ensemble_size(config: RunConfig, size: int) -> RunConfig:
+    """The same run with `size` models; 0 trains none."""
+    if size < 0:
+        raise IdaqError(f"The ensemble size L is {size}.", "Give 0 (no models) or at least 2.")
+    if size == 1:
+        raise IdaqError("The ensemble size L is 1.", "A variance needs at least 2 models.")
+    ensemble = config.algorithm.ensemble
+    changed = replace(ensemble or EnsembleConfig(), size=size) if size else None
+    return replace(config, algorithm=replace(config.algorithm, ensemble=changed))

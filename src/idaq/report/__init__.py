@@ -1,0 +1,1 @@
+"""Tables and figures, computed from saved results alone."""

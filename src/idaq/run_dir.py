@@ -1,0 +1,193 @@
+"""The layout of a run directory, and who may write to it.
+
+RUN/run.json              what the run is: family, preset, resolved config, data, versions
+RUN/data/                 the dataset, where `idaq run` collected it
+RUN/seeds.json            the groups of seeds that train together
+RUN/train/GROUP.safetensors   a group's latest checkpoint, while it trains
+RUN/seeds/seed-000/       split.json, agent.safetensors, metrics.jsonl, tensorboard/
+RUN/adapt/METHOD/         config.json and raw results per seed, seed-000.npz
+RUN/summary.json          one row per method, computed from the raw results
+RUN/timing.json           wall times of the stages
+RUN/figures/
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from idaq.atomic import write_json
+from idaq.errors import IdaqError
+
+FORMAT_VERSION = 1
+
+
+class RunDir:
+    """Paths of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def manifest_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def data(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def groups_file(self) -> Path:
+        return self.path / "seeds.json"
+
+    @property
+    def summary_file(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def timing_file(self) -> Path:
+        return self.path / "timing.json"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    def checkpoint_file(self, seeds: list[int]) -> Path:
+        return self.path / "train" / f"seeds-{seeds[0]:03d}-{seeds[-1]:03d}.safetensors"
+
+    def seed(self, seed: int) -> Path:
+        return self.path / "seeds" / f"seed-{seed:03d}"
+
+    def agent_file(self, seed: int) -> Path:
+        return self.seed(seed) / "agent.safetensors"
+
+    def adapt(self, name: str) -> Path:
+        return self.path / "adapt" / name
+
+    def result_file(self, name: str, seed: int) -> Path:
+        return self.adapt(name) / f"seed-{seed:03d}.npz"
+
+    def adapt_names(self) -> list[str]:
+        """The names under which adaptation results are stored."""
+        return sorted(file.parent.name for file in self.path.glob("adapt/*/config.json"))
+
+    def groups(self) -> list[list[int]]:
+        """The groups of seeds so far."""
+        if not self.groups_file.is_file():
+            return []
+        return [list(group) for group in read_json(self.groups_file)]
+
+    def manifest(self) -> dict[str, Any]:
+        """run.json, or an error where this is no run directory."""
+        if not self.manifest_file.is_file():
+            raise IdaqError(
+                f"'{self.path}' is no run directory: it has no run.json.",
+                "Make one with `idaq run` or `idaq train`.",
+            )
+        manifest = read_json(self.manifest_file)
+        version = manifest.get("format_version") if isinstance(manifest, dict) else None
+        if version != FORMAT_VERSION:
+            raise IdaqError(
+                f"'{self.manifest_file}' has format version {version}; "
+                f"this idaq reads version {FORMAT_VERSION}.",
+                "Run again, or use the idaq that wrote it.",
+            )
+        return dict(manifest)
+
+    def start(self, identity: dict[str, Any], provenance: dict[str, Any], resume: bool) -> None:
+        """Claim the directory for a run, or check that it is the same run."""
+        if self.manifest_file.is_file():
+            if not resume:
+                raise IdaqError(
+                    f"'{self.path}' holds a run already.",
+                    "Add --resume to go on with it, or choose another --out.",
+                )
+            self._check_same(identity)
+            return
+        if self.path.exists() and (not self.path.is_dir() or _visible_entries(self.path)):
+            raise IdaqError(
+                f"'{self.path}' exists already and is no run directory.",
+                "Choose another --out.",
+            )
+        write_json(
+            self.manifest_file,
+            {"format_version": FORMAT_VERSION, "identity": identity, "provenance": provenance},
+        )
+
+    def _check_same(self, identity: dict[str, Any]) -> None:
+        saved = self.manifest()["identity"]
+        different = [
+            f"{key}: {before!r} there, {now!r} here"
+            for key, before, now in _differences(saved, identity)
+        ]
+        if different:
+            raise IdaqError(
+                f"'{self.path}' is a run of another configuration ({'; '.join(different[:4])}).",
+                "Give the same options, or choose another --out.",
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory, so that two processes never write to one run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise IdaqError(
+                    f"Another process is working in '{self.path}'.",
+                    "Wait until it ends, or choose another --out.",
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def record_time(self, stage: str, seconds: float) -> None:
+        """Keep a stage's wall time."""
+        times = read_json(self.timing_file) if self.timing_file.is_file() else {}
+        times[stage] = round(seconds, 3)
+        write_json(self.timing_file, times)
+
+
+def _visible_entries(path: Path) -> list[Path]:
+    return [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+
+
+def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(set(before) | set(now)):
+            inner = f"{name}.{key}" if name else str(key)
+            yield from _differences(before.get(key), now.get(key), inner)
+    elif before != now:
+        yield name, before, now
+
+
+def read_json(file: Path) -> Any:
+    """Parse a JSON file of a run, or say which one is damaged."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise IdaqError(
+            f"'{file}' is not valid JSON ({error}).", "Restore it from a copy, or run again."
+        ) from error
+
+
+def git_state() -> dict[str, Any] | None:
+    """The commit of the source that runs, where it is a git checkout."""
+    source = Path(__file__).resolve().parent
+    try:
+        commit = _git(source, "rev-parse", "HEAD")
+        changed = _git(source, "status", "--porcelain", "--untracked-files=no", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return {"commit": commit, "modified": bool(changed)}
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,137 @@
+"""The training loop, the only one.
+
+A group of seeds is one compiled program: sampling inside, a chunk of updates per dispatch,
+donated buffers, seeds under `vmap`. The key of an update depends on the seed and the update's
+number alone, so a run that is killed and resumed from its checkpoint ends bit-identical.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from idaq import checkpoint
+from idaq.algos.base import Algorithm
+from idaq.algos.batch import TrainData
+from idaq.data.device import fit_normaliser, load_rows
+from idaq.data.store import Dataset
+from idaq.metrics import MetricsLog
+from idaq.presets import TrainConfig
+from idaq.types import Array, IntArray, PyTree
+
+INIT_STREAM, UPDATE_STREAM = 0, 1  # what a seed's key is folded with
+SEED_AXES = TrainData(rows=None, task_start=None, task_count=None, train_tasks=0, normaliser=0)  # type: ignore[arg-type]
+
+
+def train_data(
+    dataset: Dataset, algorithm: Algorithm, train_tasks: Sequence[IntArray]
+) -> TrainData:
+    """Data of a group of seeds: shared rows; tasks and normalisers with a leading seed axis."""
+    rows, starts, counts = load_rows(dataset, algorithm.spec)
+    floor = algorithm.config.std_floor
+    normalisers = [fit_normaliser(dataset, tasks, floor) for tasks in train_tasks]
+    return TrainData(
+        rows=rows,
+        task_start=starts,
+        task_count=counts,
+        train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
+        normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
+    )
+
+
+def one_seed(data: TrainData, index: int) -> TrainData:
+    """The view of one seed of a group."""
+    pick = partial(jax.tree.map, lambda x: x[index])
+    return data._replace(train_tasks=data.train_tasks[index], normaliser=pick(data.normaliser))
+
+
+def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:
+    """`vmap` over the seed axis; a group of one runs the unbatched program, which is faster."""
+    if num_seeds > 1:
+        return jax.vmap(function, in_axes=in_axes)
+
+    def single(*arguments: Any) -> Any:
+        def first(argument: Any, axes: Any) -> Any:
+            if axes is None:
+                return argument
+            if isinstance(axes, TrainData):
+                return one_seed(argument, 0)
+            return jax.tree.map(lambda x: x[0], argument)
+
+        result = function(*(first(a, x) for a, x in zip(arguments, in_axes, strict=True)))
+        return jax.tree.map(lambda x: x[None], result)
+
+    return single
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
+    init_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, INIT_STREAM)
+    return over_seeds(algorithm.init, (SEED_AXES, 0), keys.shape[0])(data, init_keys)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _run_updates(
+    algorithm: Algorithm, state: PyTree, data: TrainData, keys: Array, first: Array, num: Array
+) -> tuple[PyTree, dict[str, Any]]:
+    """`num` updates, the first of which has number `first`; metrics are means over them."""
+
+    def train_seed(state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
+        key = jax.random.fold_in(key, UPDATE_STREAM)
+        shapes = jax.eval_shape(algorithm.update, state, data, key)[1]
+        zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+        def body(offset: Array, loop: Any) -> Any:
+            state, sums = loop
+            update_key = jax.random.fold_in(key, first + offset)
+            state, metrics = algorithm.update(state, data, update_key)
+            return state, jax.tree.map(jnp.add, sums, metrics)
+
+        state, sums = jax.lax.fori_loop(0, num, body, (state, zeros))
+        return state, jax.tree.map(lambda x: x / num, sums)
+
+    return over_seeds(train_seed, (0, SEED_AXES, 0), keys.shape[0])(state, data, keys)  # type: ignore[no-any-return]
+
+
+def train_group(
+    algorithm: Algorithm,
+    config: TrainConfig,
+    data: TrainData,
+    seeds: Sequence[int],
+    checkpoint_file: Path,
+    metrics_directories: Sequence[Path],
+    on_progress: Callable[[int], None],
+) -> list[PyTree]:
+    """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed."""
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    state, done = _init(algorithm, data, keys), 0
+    if checkpoint_file.is_file():
+        state, header = checkpoint.load(checkpoint_file, state)
+        done = int(header["updates_done"])
+    logs = [MetricsLog(directory, done) for directory in metrics_directories]
+    on_progress(done)
+    while done < config.num_updates:
+        until = min(
+            _next_multiple(done, config.log_every_updates),
+            _next_multiple(done, config.checkpoint_every_updates),
+            config.num_updates,
+        )
+        state, metrics = _run_updates(algorithm, state, data, keys, done, until - done)
+        done = until
+        host_metrics = jax.device_get(metrics)
+        for index, log in enumerate(logs):
+            log.write(done, {name: float(value[index]) for name, value in host_metrics.items()})
+        if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
+            checkpoint.save(checkpoint_file, state, {"updates_done": done, "seeds": list(seeds)})
+        on_progress(done)
+    for log in logs:
+        log.close()
+    states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(len(seeds))]
+    return [algorithm.finish(s, one_seed(data, i)) for i, s in enumerate(states)]
+
+
+def _next_multiple(value: int, step: int) -> int:
+    return (value // step + 1) * step
