@@ -1,65 +1,60 @@
 """Files and directories that are whole or absent, whatever happens while they are written."""
 
+import glob
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from idaq.errors import IdaqError
 
-def _temporary_sibling(path: Path) -> Path:
-    return path.with_name(f".{path.name}.tmp-{os.getpid()}")
+_TEMPORARY_NAME = re.compile(r"\..+\.tmp-(\d{1,9})")  # .NAME.tmp-PID
 
 
-def _process_is_alive(pid: int) -> bool:
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name `path` in whatever the disk refuses while it is written."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        yield
+    except OSError as error:
+        raise IdaqError(
+            f"'{path}' cannot be written: {error.strerror or error}.",
+            "Free some space, check the permissions, or choose another directory.",
+        ) from error
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove the temporary siblings of `path` whose writer was killed."""
-    for leftover in path.parent.glob(f".{path.name}.tmp-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdigit() and (int(pid) == os.getpid() or not _process_is_alive(int(pid))):
-            remove(leftover)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a directory."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+@contextmanager
+def parents_of(path: Path) -> Iterator[None]:
+    """Make the directories above `path`; if the block fails, remove those it left empty."""
+    absent = [directory for directory in path.parents if not directory.exists()]
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for directory in absent:  # the innermost is first
+            with suppress(OSError):
+                directory.rmdir()
+        raise
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    temporary = _temporary_sibling(path)
-    try:
-        yield temporary
-        for file in [temporary, *temporary.rglob("*")] if temporary.is_dir() else [temporary]:
-            _sync(file)
-        temporary.replace(path)
-        _sync(path.parent)
-    finally:
-        remove(temporary)
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    with parents_of(path), writing(path):
+        remove_leftovers(path.parent.glob(f".{glob.escape(path.name)}.tmp-*"))
+        try:
+            yield temporary
+            for file in [temporary, *temporary.rglob("*")] if temporary.is_dir() else [temporary]:
+                _sync(file)
+            temporary.replace(path)
+            _sync(path.parent)
+        finally:
+            remove(temporary)
 
 
 @contextmanager
@@ -82,3 +77,40 @@ def write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_leftovers(paths: Iterable[Path]) -> None:
+    """Remove those of `paths` that a writer left behind when it was killed."""
+    for path in list(paths):
+        match = _TEMPORARY_NAME.fullmatch(path.name)
+        if match and not _is_another_process(int(match[1])):
+            remove(path)
+
+
+def _is_another_process(pid: int) -> bool:
+    """Whether a process of that number lives and is not this one."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

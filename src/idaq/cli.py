@@ -1,31 +1,58 @@
-"""The command line: parse, call, print. Every command has its twin in `idaq.pipeline`."""
+"""The command line: parse, call, print. Every command has its twin in `idaq.pipeline`.
+
+What was asked for goes to stdout; progress, hints and errors go to stderr.
+"""
 
 import json
 import os
 import sys
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
 from idaq.errors import IdaqError
 
 if TYPE_CHECKING:
     from idaq.adapt.config import AdaptConfig
     from idaq.presets import RunConfig
+    from idaq.run_dir import RunDir
 
 Preset = Literal["default", "paper"]
 Split = Literal["test", "validation"]
+
+
+def _unset(metavar: str, default: str) -> Any:
+    """How the help shows an option whose default is decided later."""
+    return arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
+
+
+AS_SET_UP = "as the run is set up"
+Flag = Annotated[bool, arg(help_behavior_hint="")]
+Family = Annotated[Positional[str], arg(metavar="FAMILY")]
+RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
+Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
+PresetInt = Annotated[int | None, _unset("INT", "the preset's")]
+RunInt = Annotated[int | None, _unset("INT", AS_SET_UP)]
+Settings = Annotated[
+    UseAppendAction[tuple[tuple[str, ...], ...]],
+    arg(metavar="NAME=VALUE [NAME=VALUE ...]", help_behavior_hint=""),
+]
+Methods = Annotated[
+    UseAppendAction[tuple[tuple[str, ...], ...]],
+    arg(metavar="METHOD [METHOD ...]", help_behavior_hint="(default: the paper's five)"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class List:
     """Show what there is: task families, presets, adaptation methods."""
 
-    json: bool = False
+    json: Flag = False
     """Print JSON for machines."""
 
     def run(self) -> None:
@@ -49,21 +76,20 @@ class List:
         if self.json:
             _print_json({"families": families, "presets": list(PRESETS), "methods": methods})
             return
-        console = Console()
-        console.print(_table("Task families", families))
-        console.print(_table("Adaptation methods", methods))
-        console.print(f"Presets: {', '.join(PRESETS)}")
-        console.print("Next: idaq run point-robot")
+        Console().print(_table("Task families", families))
+        Console().print(_table("Adaptation methods", methods))
+        print(f"Presets: {', '.join(PRESETS)}")
+        _say("Next: idaq run point-robot")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collect:
     """Log every task of a family with a behaviour policy that knows the task."""
 
-    family: Positional[str]
+    family: Family
     """Name of the task family (see `idaq list`)."""
-    out: Path | None = None
-    """Directory of the new dataset [default: data/FAMILY]."""
+    out: Annotated[Path | None, _unset("DIR", "data/FAMILY")] = None
+    """Directory of the new dataset."""
     trajectories: int = 45
     """Episodes per task."""
     seed: int = 0
@@ -76,16 +102,17 @@ class Collect:
         from idaq.envs import get_family
 
         family = get_family(self.family)
-        out = self.out or Path("data") / self.family
+        out = Path("data") / self.family if self.out is None else self.out
         collect(family, out, trajectories=self.trajectories, seed=self.seed)
         dataset = open_dataset(out, family.spec)
         paper = dataset_return(family.name)
-        Console().print(
+        print(
             f"{out}: {dataset.num_tasks} tasks, {dataset.num_episodes:,} episodes, "
             f"{dataset.num_transitions:,} transitions, mean return "
             f"{dataset.episode_returns().mean():.2f}"
             + (f" (paper: {paper:.2f})" if paper is not None else "")
         )
+        _say(f"Next: idaq train --data {out}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,21 +124,22 @@ class _Training:
     seeds: int = 3
     """How many seeds; each has its own split into training and test tasks."""
     first_seed: int = 0
-    """The first seed."""
-    out: Path | None = None
-    """Run directory [default: runs/FAMILY-PRESET]."""
-    resume: bool = False
-    """Go on with an interrupted run; a finished one is printed."""
-    updates: int | None = None
-    """Number of meta-updates [default: the preset's]."""
-    ensemble_size: int | None = None
-    """L, the number of reward and dynamics models; 0 trains none [default: the preset's]."""
-    seeds_at_once: int = 0
-    """How many seeds train as one program [default: 1 on a CPU, all on a GPU]."""
+    """The first seed; the others follow it."""
+    out: Out = None
+    """The run directory; it must be new, or be given with --resume."""
+    resume: Flag = False
+    """Go on with an interrupted run, or add seeds to it; a finished one is printed."""
+    updates: PresetInt = None
+    """Number of meta-updates."""
+    ensemble_size: PresetInt = None
+    """L, the number of reward and dynamics models; 0 trains none."""
+    seeds_at_once: Annotated[int, _unset("INT", "1 on a CPU, all on a GPU")] = 0
+    """How many seeds train as one program."""
     split: Split = "test"
     """`validation` splits the training tasks once more and never touches the test tasks."""
-    set: tuple[str, ...] = ()
-    """Any setting by its dotted name, e.g. --set algorithm.latent_dim=5 adapt.final=best."""
+    set: Settings = ()
+    """Any setting by its dotted name, e.g. --set algorithm.latent_dim=5 adapt.final=best.
+    RUN/run.json lists them all."""
 
     def resolve(self, family: str) -> "RunConfig":
         import dataclasses
@@ -125,71 +153,74 @@ class _Training:
             config = dataclasses.replace(config, train=train)
         if self.ensemble_size is not None:
             config = with_ensemble_size(config, self.ensemble_size)
-        for assignment in self.set:
+        for assignment in (each for group in self.set for each in group):
             config = override(config, assignment)
         return config
 
-    def directory(self, family: str) -> Path:
-        return self.out or Path("runs") / f"{family}-{self.preset}"
+    def run_dir(self, family: str) -> "RunDir":
+        from idaq.run_dir import RunDir
+
+        default = Path("runs") / f"{family}-{self.preset}"
+        return RunDir(default if self.out is None else self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train(_Training):
     """Meta-train agents offline on a dataset."""
 
-    data: Path
+    data: Annotated[Path, arg(metavar="DIR")]
     """The dataset directory (make one with `idaq collect`)."""
 
     def run(self) -> None:
-        from idaq.data.store import open_dataset
-        from idaq.envs import get_family
-        from idaq.pipeline import Seeds, check_dataset_family, start_run, train_run
-        from idaq.run_dir import RunDir
+        from idaq.pipeline import Seeds, dataset_family, train_all
 
-        dataset = open_dataset(self.data)
-        family = get_family(dataset.family)
-        dataset = open_dataset(self.data, family.spec)
-        check_dataset_family(dataset, family)
-        config = self.resolve(family.name)
-        seeds = Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once)
-        run = RunDir(self.directory(family.name))
-        start_run(
+        family = dataset_family(self.data)
+        run = self.run_dir(family.name)
+        train_all(
             run,
-            family=family,
+            self.data,
             preset=self.preset,
-            config=config,
-            data={"sha256": dataset.fingerprint},
+            config=self.resolve(family.name),
+            seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
             split=self.split,
             resume=self.resume,
-            dataset_path=self.data,
         )
-        with run.locked():
-            train_run(run, dataset, seeds)
-        Console().print(f"trained {self.seeds} seeds: {run.path}")
-        Console().print(f"Next: idaq adapt {run.path} --method idaq-return")
+        print(f"trained seeds {', '.join(map(str, run.seeds()))}: {run.path}")
+        _say(f"Next: idaq adapt {run.path} --method idaq-return")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Adaptation:
     """Options of adaptation; those not given are the run's own."""
 
-    n_r: int | None = None
+    n_r: RunInt = None
     """Episodes of the reference stage."""
-    n_i: int | None = None
+    n_i: RunInt = None
     """Episodes of the iterative stage, the final one included."""
-    k: float | None = None
+    k: Annotated[float | None, _unset("PERCENT", AS_SET_UP)] = None
     """The threshold is the bottom k% quantile of the reference uncertainties."""
-    n_e: int | None = None
+    n_e: RunInt = None
     """Episodes that every hypothesis runs."""
-    reference: Literal["farthest", "farthest-first", "prior", "zero"] | None = None
+    reference: Annotated[
+        Literal["farthest", "farthest-first", "prior", "zero"] | None,
+        _unset("{farthest,farthest-first,prior,zero}", AS_SET_UP),
+    ] = None
     """Which hypotheses of the prior the reference stage tries."""
-    candidates: int | None = None
+    candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
-    accept: Literal["threshold", "improvement"] | None = None
+    iterate: Annotated[
+        Literal["posterior", "untried"] | None, _unset("{posterior,untried}", AS_SET_UP)
+    ] = None
+    """Iterative episodes run the posterior, or once that repeats a hypothesis not tried yet."""
+    accept: Annotated[
+        Literal["threshold", "improvement"] | None, _unset("{threshold,improvement}", AS_SET_UP)
+    ] = None
     """When an iterative episode joins the context."""
-    final: Literal["posterior", "best"] | None = None
+    final: Annotated[Literal["posterior", "best"] | None, _unset("{posterior,best}", AS_SET_UP)] = (
+        None
+    )
     """The final policy: posterior of the kept context, or the best hypothesis replayed."""
-    expert_episodes: int | None = None
+    expert_episodes: RunInt = None
     """How many logged episodes expert context is given."""
 
     def resolve(self, base: "AdaptConfig") -> "AdaptConfig":
@@ -202,6 +233,7 @@ class _Adaptation:
             "episodes_per_hypothesis": self.n_e,
             "reference": self.reference,
             "num_candidates": self.candidates,
+            "iterate": self.iterate,
             "accept": self.accept,
             "final": self.final,
             "num_expert_episodes": self.expert_episodes,
@@ -214,53 +246,49 @@ class _Adaptation:
 class Adapt(_Adaptation):
     """Adapt trained agents to their test tasks with one method."""
 
-    run_directory: Annotated[Positional[Path], tyro.conf.arg(metavar="RUN")]
+    run_directory: RunDirectory
     """The run directory."""
-    method: str = "idaq-return"
+    method: Annotated[str, arg(metavar="METHOD")] = "idaq-return"
     """How to adapt (see `idaq list`)."""
-    name: str | None = None
-    """Store the results under RUN/adapt/NAME [default: the method]."""
-    data: Path | None = None
-    """Dataset that expert context is taken from [default: the run's]."""
-    resume: bool = False
+    name: Annotated[str | None, _unset("NAME", "the method")] = None
+    """Store the results under RUN/adapt/NAME."""
+    data: Annotated[Path | None, _unset("DIR", "the data that the run was made from")] = None
+    """Where the dataset is that expert context is taken from."""
+    resume: Flag = False
     """Complete unfinished results; finished ones are printed."""
-    json: bool = False
+    json: Flag = False
     """Print the summary as JSON."""
 
     def run(self) -> None:
-        from idaq.pipeline import adapt_run, run_config
+        from idaq.pipeline import adapt_all, run_config
         from idaq.run_dir import RunDir
-        from idaq.summary import summarise
 
         run = RunDir(self.run_directory)
-        config = self.resolve(run_config(run).adapt)
-        with run.locked():
-            adapt_run(
-                run,
-                self.method,
-                config=config,
-                name=self.name,
-                data=self.data,
-                resume=self.resume,
-            )
-            summary = summarise(run)
-        _print_summary(summary, self.json)
+        summary = adapt_all(
+            run,
+            self.method,
+            config=self.resolve(run_config(run).adapt),
+            name=self.name,
+            data=self.data,
+            resume=self.resume,
+        )
+        _print_summary(run, summary, self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(_Training):
     """The whole job on one family: collect, train, adapt with every method, draw figures."""
 
-    family: Positional[str]
+    family: Family
     """Name of the task family (see `idaq list`)."""
-    methods: tuple[str, ...] = ()
-    """Adaptation methods [default: the five of the paper]."""
+    methods: Methods = ()
+    """Adaptation methods (see `idaq list`)."""
     trajectories: int = 45
     """Logged episodes per task."""
     data_seed: int = 0
     """Seed of the behaviour policies' noise."""
     adaptation: Annotated[_Adaptation, tyro.conf.arg(name="")] = field(default_factory=_Adaptation)
-    json: bool = False
+    json: Flag = False
     """Print the summary as JSON."""
 
     def run(self) -> None:
@@ -270,40 +298,38 @@ class Run(_Training):
         from idaq.envs import get_family
         from idaq.pipeline import Seeds, run_all
         from idaq.report.figures import write_figures
-        from idaq.run_dir import RunDir
 
         family = get_family(self.family)
         config = self.resolve(family.name)
         adapt = self.adaptation.resolve(config.adapt)
-        log = Console(stderr=True)
-        run = RunDir(self.directory(family.name))
+        run = self.run_dir(family.name)
         summary = run_all(
             run,
             family,
             preset=self.preset,
             config=dataclasses.replace(config, adapt=adapt),
-            methods=self.methods or DEFAULT_METHODS,
+            methods=[each for group in self.methods for each in group] or DEFAULT_METHODS,
             seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
             trajectories=self.trajectories,
             data_seed=self.data_seed,
             split=self.split,
             resume=self.resume,
-            say=log.print,
+            say=_say,
         )
         figures = write_figures(run)
-        _print_summary(summary, self.json)
-        log.print(f"results: {run.path}")
+        _print_summary(run, summary, self.json)
+        _say(f"results: {run.path}")
         for figure in figures:
-            log.print(f"figure: {figure}")
+            _say(f"figure: {figure}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """Print a run's results and draw its figures again, from what is saved."""
 
-    run_directory: Annotated[Positional[Path], tyro.conf.arg(metavar="RUN")]
+    run_directory: RunDirectory
     """The run directory."""
-    json: bool = False
+    json: Flag = False
     """Print the summary as JSON."""
 
     def run(self) -> None:
@@ -314,26 +340,30 @@ class Report:
         run = RunDir(self.run_directory)
         summary = summarise(run)
         figures = write_figures(run)
-        _print_summary(summary, self.json)
+        _print_summary(run, summary, self.json)
         for figure in figures:
-            Console(stderr=True).print(f"figure: {figure}")
+            _say(f"figure: {figure}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
-    """Updates per second, the share of the machine's matmul rate, adaptation overhead, memory."""
+class Bench:
+    """Measure: updates per second, share of the matmul rate, adaptation overhead, memory."""
 
+    what: Annotated[Positional[Literal["speed"]], arg(metavar="speed")]
+    """What to measure."""
     updates: int = 20
     """Updates to time, per learner and shape."""
-    out: Path | None = None
+    out: Annotated[Path | None, _unset("FILE", "none")] = None
     """Also write the JSON here."""
-    json: bool = False
+    json: Flag = False
     """Print JSON for machines."""
 
     def run(self) -> None:
         from idaq.atomic import write_json
         from idaq.bench.speed import measure, speed_tables
 
+        if self.updates < 1:
+            raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
         result = measure(self.updates)
         if self.out is not None:
             write_json(self.out, result)
@@ -342,16 +372,6 @@ class Speed:
             return
         for table in speed_tables(result):
             Console().print(table)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Benchmarks."""
-
-    what: Annotated[Speed, subcommand("speed", prefix_name=False)]
-
-    def run(self) -> None:
-        self.what.run()
 
 
 Command = (
@@ -382,44 +402,76 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
-def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
+def _print_summary(run: "RunDir", summary: dict[str, Any], as_json: bool) -> None:
     from idaq.report.tables import summary_table
 
     if as_json:
         _print_json(summary)
     else:
         Console().print(summary_table(summary))
+    shown = {row["method"] for row in summary["rows"]}
+    for name in sorted(set(run.adapt_names()) - shown):
+        _say(f"{name}: not all seeds have results; complete them with `idaq adapt --resume`")
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; 0 when it did what was asked, 2 for a mistake in the input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know every character
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"idaq {version('idaq')}")
+        return 0
     command = tyro.cli(
         Command,
         prog="idaq",
         description="Offline meta-reinforcement learning with in-distribution online adaptation. "
-        "Start with: idaq run point-robot",
-        args=arguments,
+        "Start with `idaq run point-robot`; `idaq --version` prints the version.",
+        args=arguments or ["--help"],
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
     )
     try:
         _enable_compile_cache()
         command.run()
+        sys.stdout.flush()
     except IdaqError as error:
         return _fail(str(error))
+    except BrokenPipeError:  # whoever reads stdout has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         place = f" '{error.filename}'" if error.filename else ""
         return _fail(
             f"Cannot read or write{place}: {error.strerror or error}. "
             "Free some space, check the permissions, or choose another directory."
         )
+    except Exception as error:
+        if not _is_out_of_memory(error):
+            raise
+        return _fail(
+            "There is not enough memory for this. Lower the sizes that you raised (--n-r, --n-i, "
+            "--trajectories, --seeds-at-once, layers and batches), or use a larger machine."
+        )
     except KeyboardInterrupt:
-        print("\nidaq: stopped; go on with the same command and --resume", file=sys.stderr)
+        can_resume = isinstance(command, _Training | Adapt)
+        _say("\nidaq: stopped" + ("; go on with the same command and --resume" * can_resume))
         return 130
     return 0
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """JAX has no exception of its own for this."""
+    return isinstance(error, MemoryError) or "out of memory" in str(error).lower()
+
+
 def _fail(message: str) -> int:
-    print(f"idaq: {message}", file=sys.stderr)
+    _say(f"idaq: {message}")
     return 2
 
 
@@ -427,10 +479,13 @@ def _enable_compile_cache() -> None:
     """Keep compiled programs between runs, in the user's cache directory."""
     import jax
 
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # this user has no home
+        return
     settings = {
         "jax_compilation_cache_dir": str(base / "idaq" / "xla"),
-        "jax_persistent_cache_min_compile_time_secs": 0.5,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
     }
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]

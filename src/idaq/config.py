@@ -1,11 +1,13 @@
-"""Frozen configuration dataclasses to JSON and back, and overrides by dotted name.
+"""Frozen configuration dataclasses to JSON and back, overrides by dotted name, and bounds.
 
 A configuration is resolved once (class defaults, then preset, then command line), saved beside
-the result, and read back strictly: an unknown or missing key is an error.
+the result, and read back strictly: an unknown or missing key is an error. A dataclass checks its
+own values when it is made (`require`), wherever they come from.
 """
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from typing import Any, Literal, TypeVar
@@ -13,6 +15,20 @@ from typing import Any, Literal, TypeVar
 from idaq.errors import IdaqError
 
 T = TypeVar("T")
+
+MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
+
+
+def require(
+    config: Any, *names: str, least: float = -math.inf, above: float = -math.inf, most: float = 1e9
+) -> None:
+    """Refuse a setting outside its bounds; a tuple needs at least one value, all inside."""
+    low = f"at least {least:g}" if least > above else f"above {above:g}"
+    for name in names:
+        value = getattr(config, name)
+        values = value if isinstance(value, tuple) else (value,)
+        if not values or not all(least <= v <= most and v > above for v in values):
+            raise IdaqError(f"{name} is {value}.", f"It must be {low} and at most {most:,.10g}.")
 
 
 def to_dict(config: Any) -> Any:
@@ -46,7 +62,7 @@ def override(config: T, assignment: str) -> T:
         raise IdaqError(f"'{assignment}' is not an assignment.", "Write it as name=value.")
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:
         value = text
     result: T = _override(config, name.split("."), value, name)
     return result
@@ -65,7 +81,7 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
         return dataclasses.replace(config, **{path[0]: _parse(hint, value, full)})
     if not dataclasses.is_dataclass(current):
         raise IdaqError(
-            f"'{full}' goes deeper than '{path[0]}', which is a plain value.",
+            f"'{full}' goes deeper than '{path[0]}', which is {current!r}.",
             f"Set '{path[0]}' itself.",
         )
     inner = _override(current, path[1:], value, full)
@@ -105,6 +121,6 @@ def _parse_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
         return _parse(options[0], value, where)
     kinds = {typing.get_args(typing.get_type_hints(o)["kind"])[0]: o for o in options}
     kind = value.get("kind") if isinstance(value, dict) else None
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise IdaqError(f"{where}.kind is {kind!r}.", f"Choose one of {', '.join(kinds)}.")
     return from_dict(kinds[kind], value, where)

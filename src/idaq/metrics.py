@@ -5,37 +5,53 @@ an interrupted run is that of an uninterrupted one.
 """
 
 import json
-import shutil
+import os
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+from idaq.atomic import atomic_file, writing
 
 FILE_NAME = "metrics.jsonl"
+EVENT_FILE_NAME = "tensorboard/events.out.tfevents.0.idaq"
 
 
 class MetricsLog:
-    """One seed's metrics."""
+    """One seed's metrics: `with MetricsLog(directory, done) as log: log.write(n, values)`."""
 
     def __init__(self, directory: Path, from_update: int) -> None:
         """Continue after `from_update`; what was logged later is dropped."""
-        directory.mkdir(parents=True, exist_ok=True)
         self._file = directory / FILE_NAME
         kept = [row for row in read_metrics(self._file) if row["update"] <= from_update]
-        self._file.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        self._events = _event_writer(directory / "tensorboard")
-        for row in kept:
-            self._write_events(row)
+        with atomic_file(self._file) as temporary:
+            temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
+        with writing(directory):
+            self._events = _event_writer(directory / EVENT_FILE_NAME)
+            for row in kept:
+                self._write_event(row)
+
+    def __enter__(self) -> Self:
+        return self
 
     def write(self, update: int, values: dict[str, float]) -> None:
         row = {"update": update, **values}
-        with self._file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
-        self._write_events(row)
+        with writing(self._file), self._file.open("a", encoding="utf-8") as stream:
+            stream.write(_line(row))
+            stream.flush()
+            os.fsync(stream.fileno())  # the record is never behind the checkpoint
+            self._write_event(row)
 
-    def close(self) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._events is not None:
-            self._events.close()
+            with writing(self._file.parent / EVENT_FILE_NAME):
+                self._events.close()
 
-    def _write_events(self, row: dict[str, Any]) -> None:
+    def _write_event(self, row: dict[str, Any]) -> None:
         if self._events is None:
             return
         from tensorboard.compat.proto.event_pb2 import Event
@@ -46,7 +62,13 @@ class MetricsLog:
             for name, value in row.items()
             if name != "update"
         ]
-        self._events.add_event(Event(step=row["update"], summary=Summary(value=values)))
+        event = Event(step=row["update"], summary=Summary(value=values))
+        self._events.write(event.SerializeToString())
+        self._events.flush()
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row) + "\n"
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:
@@ -54,19 +76,25 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     rows = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
+            row = json.loads(line)
+        except ValueError:
             break
+        if not isinstance(row, dict) or not isinstance(row.get("update"), int):
+            break
+        rows.append(row)
     return rows
 
 
-def _event_writer(directory: Path) -> Any:
-    """A TensorBoard writer, or None where the tensorboard package is not installed."""
+def _event_writer(file: Path) -> Any:
+    """A writer of a fresh event file, or None where the tensorboard package is not installed."""
     try:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
     except ImportError:
         return None
-    shutil.rmtree(directory, ignore_errors=True)
-    return EventFileWriter(str(directory))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    writer = RecordWriter(file.open("wb"))
+    writer.write(Event(file_version="brain.Event:2").SerializeToString())
+    return writer

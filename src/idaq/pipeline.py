@@ -4,8 +4,10 @@ Every stage skips what is done, so that an interrupted run goes on where it stop
 """
 
 import dataclasses
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,27 +17,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq import checkpoint
-from idaq.adapt import check_method, make_adapter, needs_models
+from idaq.adapt import DEFAULT_METHODS, check_method, make_adapter, method_names, needs_models
+from idaq.adapt.base import Adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.algos import make_algorithm
 from idaq.algos.base import Algorithm
 from idaq.atomic import atomic_file, remove, write_json
 from idaq.config import from_dict, to_dict
-from idaq.data.collect import DEFAULT_TRAJECTORIES, collect, library_versions
-from idaq.data.store import Dataset, open_dataset
+from idaq.data.collect import DEFAULT_TRAJECTORIES, check_collection, collect, library_versions
+from idaq.data.episodes import expert_episodes
+from idaq.data.store import Dataset, open_dataset, read_metadata
+from idaq.device import find_device
 from idaq.envs import get_family
 from idaq.envs.base import TaskFamily, check_seed, split_tasks, validation_split
 from idaq.errors import IdaqError
 from idaq.evaluate import evaluate
-from idaq.presets import RunConfig
+from idaq.presets import RunConfig, resolve
 from idaq.progress import ProgressBar
 from idaq.run_dir import RunDir, git_state, read_json
 from idaq.summary import summarise
 from idaq.train import train_data, train_group
-from idaq.types import Episodes, IntArray, TaskSplit
+from idaq.types import PyTree, TaskSplit
 
 Split = Literal["test", "validation"]
 ADAPT_STREAM = 2  # what a seed's key is folded with; training uses 0 and 1
+MAX_SEEDS = 10_000
+RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a directory of RUN/adapt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +54,10 @@ class Seeds:
     at_once: int = 0
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise IdaqError(f"--seeds is {self.count}.", "Give at least 1.")
+        if not 1 <= self.count <= MAX_SEEDS:
+            raise IdaqError(f"--seeds is {self.count}.", f"Give 1 to {MAX_SEEDS:,}.")
         check_seed(self.first)
+        check_seed(self.first + self.count - 1)
         if self.at_once < 0:
             raise IdaqError(f"--seeds-at-once is {self.at_once}.", "Give 0 (automatic) or more.")
 
@@ -57,7 +65,8 @@ class Seeds:
         return list(range(self.first, self.first + self.count))
 
 
-def start_run(
+@contextmanager
+def open_run(
     run: RunDir,
     *,
     family: TaskFamily,
@@ -67,8 +76,8 @@ def start_run(
     split: Split,
     resume: bool,
     dataset_path: Path | None = None,
-) -> None:
-    """Claim the run directory; nothing else is written before."""
+) -> Iterator[None]:
+    """Hold the run directory for a new run, or for the same one to go on with."""
     algorithm = make_algorithm(config.algorithm, family.spec)
     identity = {
         "family": family.name,
@@ -80,14 +89,15 @@ def start_run(
         "data": data,
         "config": to_dict(config),
     }
-    device = jax.devices()[0]
+    device = find_device()
     provenance = {
         "versions": library_versions(),
         "git": git_state(),
         "device": f"{device.platform}: {device.device_kind}",
         "dataset": str(dataset_path.resolve()) if dataset_path else None,
     }
-    run.start(identity, provenance, resume)
+    with run.claimed(identity, provenance, resume):
+        yield
 
 
 def collect_into(run: RunDir, family: TaskFamily, trajectories: int, seed: int) -> Dataset:
@@ -96,7 +106,23 @@ def collect_into(run: RunDir, family: TaskFamily, trajectories: int, seed: int) 
         started = time.monotonic()
         collect(family, run.data, trajectories=trajectories, seed=seed)
         run.record_time("collect_s", time.monotonic() - started)
-    return open_dataset(run.data, family.spec)
+    return _open_run_data(run, run.data, family)
+
+
+def _open_run_data(run: RunDir, path: Path, family: TaskFamily) -> Dataset:
+    """A dataset that must be the one that the run is made from."""
+    dataset = open_dataset(path, family.spec)
+    check_dataset_family(dataset, family)
+    generator, quality = dataset.metadata.get("generator"), dataset.metadata.get("quality")
+    actual = {"sha256": dataset.fingerprint, "quality": quality}
+    actual |= generator if isinstance(generator, dict) else {}
+    expected = run.manifest()["identity"]["data"]
+    if any(actual.get(key) != value for key, value in expected.items()):
+        raise IdaqError(
+            f"'{path}' is not the data that '{run.path}' was made from.",
+            "Restore that dataset, or name it with --data.",
+        )
+    return dataset
 
 
 def plan_groups(run: RunDir, seeds: Seeds) -> list[list[int]]:
@@ -111,8 +137,8 @@ def plan_groups(run: RunDir, seeds: Seeds) -> list[list[int]]:
             f"{max(known) - min(known) + 1}.",
         )
     new = [seed for seed in wanted if seed not in known]
-    size = seeds.at_once or (1 if jax.default_backend() == "cpu" else len(new))
-    groups += [new[i : i + size] for i in range(0, len(new), size)]
+    size = seeds.at_once or (1 if jax.default_backend() == "cpu" else max(len(new), 1))
+    groups = sorted(groups + [new[i : i + size] for i in range(0, len(new), size)])
     write_json(run.groups_file, groups)
     return groups
 
@@ -125,7 +151,8 @@ def split_of(run: RunDir, family: TaskFamily, seed: int) -> TaskSplit:
 
 def run_config(run: RunDir) -> RunConfig:
     """The resolved configuration of a run."""
-    return from_dict(RunConfig, run.manifest()["identity"]["config"])
+    where = f"'{run.manifest_file}': config"
+    return from_dict(RunConfig, run.manifest()["identity"]["config"], where)
 
 
 def train_run(run: RunDir, dataset: Dataset, seeds: Seeds, quiet: bool = False) -> None:
@@ -137,14 +164,12 @@ def train_run(run: RunDir, dataset: Dataset, seeds: Seeds, quiet: bool = False) 
     todo = [g for g in groups if not all(run.agent_file(seed).is_file() for seed in g)]
     total = config.train.num_updates * sum(len(group) for group in groups)
     done = config.train.num_updates * sum(len(g) for g in groups if g not in todo)
-    if not todo:
-        return
-    label = f"training {family.name}"
-    with ProgressBar(label, total, "updates", quiet) as bar:
-        bar.start_at(done)
-        for group in todo:
-            _train_group(run, dataset, family, algorithm, config, group, bar, done)
-            done += config.train.num_updates * len(group)
+    if todo:
+        with ProgressBar(f"training {family.name}", total, "updates", quiet) as bar:
+            for group in todo:
+                _train_group(run, dataset, family, algorithm, config, group, bar, done)
+                done += config.train.num_updates * len(group)
+    remove(run.checkpoints)
 
 
 def _train_group(
@@ -169,6 +194,8 @@ def _train_group(
         [run.seed(seed) for seed in group],
         lambda done: bar.advance_to(done_before + done * len(group)),
     )
+    for seed, agent in zip(group, agents, strict=True):
+        _check_finite(agent, seed)
     for seed, split, agent in zip(group, splits, agents, strict=True):
         tasks = {"train": split.train.tolist(), "test": split.test.tolist()}
         write_json(run.seed(seed) / "split.json", tasks)
@@ -176,6 +203,14 @@ def _train_group(
         checkpoint.save(run.agent_file(seed), agent, metadata)
     run.record_time(f"train_seeds_{group[0]}_to_{group[-1]}_s", time.monotonic() - started)
     remove(run.checkpoint_file(group))
+
+
+def _check_finite(agent: PyTree, seed: int) -> None:
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
+        raise IdaqError(
+            f"The training of seed {seed} diverged: its weights are NaN or infinite.",
+            "Lower the learning rates, or look for extreme values in the data.",
+        )
 
 
 def check_dataset_family(dataset: Dataset, family: TaskFamily) -> None:
@@ -188,6 +223,11 @@ def check_dataset_family(dataset: Dataset, family: TaskFamily) -> None:
         )
 
 
+def dataset_family(path: Path) -> TaskFamily:
+    """The task family that a dataset is of."""
+    return get_family(read_metadata(path)["family"])
+
+
 def adapt_run(
     run: RunDir,
     method: str,
@@ -198,39 +238,58 @@ def adapt_run(
     resume: bool = False,
 ) -> None:
     """Adapt every seed's agent to its test tasks, and store the raw results under `name`."""
-    check_method(method)
     family, resolved = get_family(run.manifest()["identity"]["family"]), run_config(run)
+    config, name = config or resolved.adapt, method if name is None else name
     algorithm = make_algorithm(resolved.algorithm, family.spec)
-    adapter = make_adapter(method, config or resolved.adapt, algorithm)
-    if needs_models(method) and resolved.algorithm.ensemble is None:
-        raise IdaqError(
-            f"'{method}' needs reward and dynamics models, and '{run.path}' was trained without.",
-            "Train again with --ensemble-size 4, or choose idaq-return.",
-        )
-    groups = run.groups()
-    missing = [s for group in groups for s in group if not run.agent_file(s).is_file()]
-    if missing or not groups:
-        raise IdaqError(
-            f"'{run.path}' has not finished training (seeds {missing or 'none'}).",
-            "Finish it with the same command and --resume.",
-        )
-    name = name or method
-    adapt_config = to_dict(config or resolved.adapt)
-    identity = {"method": method, "version": adapter.version, "config": adapt_config}
-    _claim_adapt(run, name, identity, resume)
+    adapter = make_adapter(method, config, algorithm)
+    _check_adaptation(run, method, name, resolved, data)
+    identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
+    _check_same_results(run, name, identity, resume)
     started = time.monotonic()
-    todo = [g for g in groups if not all(run.result_file(name, s).is_file() for s in g)]
+    todo = [g for g in run.groups() if not all(run.result_file(name, s).is_file() for s in g)]
     given = _expert_source(run, data, family) if method == "expert-context" and todo else None
     for group in todo:
-        _adapt_group(run, name, family, algorithm, adapter, adapt_config, group, given)
+        results = _adapt_group(run, family, algorithm, adapter, config, group, given)
+        write_json(run.adapt(name) / "config.json", identity)
+        for seed, arrays in zip(group, results, strict=True):
+            place = run.result_file(name, seed)
+            with atomic_file(place) as temporary, temporary.open("wb") as file:
+                np.savez(file, **arrays)
     if todo:
         run.record_time(f"adapt_{name}_s", time.monotonic() - started)
 
 
-def _claim_adapt(run: RunDir, name: str, identity: dict[str, Any], resume: bool) -> None:
+def _check_adaptation(
+    run: RunDir, method: str, name: str, config: RunConfig, data: Path | None
+) -> None:
+    """Everything that can be known to be wrong before an episode is run."""
+    _check_models(method, config)
+    if not RESULT_NAME.fullmatch(name) or (name != method and name in method_names()):
+        raise IdaqError(
+            f"'{name}' cannot be the --name of results of '{method}'.",
+            "Give a name of its own, of letters, digits, '-', '_' and '.'.",
+        )
+    if data is not None and method != "expert-context":
+        raise IdaqError(f"'{method}' takes no --data.", "Only expert-context is given a dataset.")
+    missing = [seed for seed in run.seeds() if not run.agent_file(seed).is_file()]
+    if missing or not run.seeds():
+        raise IdaqError(
+            f"'{run.path}' has not finished training (seeds {missing or 'none'}).",
+            "Finish it with the same command and --resume.",
+        )
+
+
+def _check_models(method: str, config: RunConfig) -> None:
+    if needs_models(method) and config.algorithm.ensemble is None:
+        raise IdaqError(
+            f"'{method}' needs reward and dynamics models, and this run has none.",
+            "Train with --ensemble-size 4, or choose another method.",
+        )
+
+
+def _check_same_results(run: RunDir, name: str, identity: dict[str, Any], resume: bool) -> None:
     file = run.adapt(name) / "config.json"
     if not file.is_file():
-        write_json(file, identity)
         return
     if not resume:
         raise IdaqError(
@@ -246,24 +305,23 @@ def _claim_adapt(run: RunDir, name: str, identity: dict[str, Any], resume: bool)
 
 def _adapt_group(
     run: RunDir,
-    name: str,
     family: TaskFamily,
     algorithm: Algorithm,
-    adapter: Any,
-    config: dict[str, Any],
+    adapter: Adapter,
+    config: AdaptConfig,
     group: list[int],
     expert_data: Dataset | None,
-) -> None:
+) -> list[dict[str, Any]]:
+    """The raw results of a group of seeds, one set of arrays per seed."""
     splits = [split_of(run, family, seed) for seed in group]
     agents = [
-        checkpoint.load(run.agent_file(seed), algorithm.agent_shapes(len(split.train)))[0]
+        _load_agent(run, algorithm, seed, len(split.train))
         for seed, split in zip(group, splits, strict=True)
     ]
     given = None
     if expert_data is not None:
-        num = int(config["num_expert_episodes"])
         chosen = [
-            expert_episodes(expert_data, family, split.test, seed, num)
+            expert_episodes(expert_data, family, split.test, seed, config.num_expert_episodes)
             for seed, split in zip(group, splits, strict=True)
         ]
         given = jax.tree.map(lambda *x: jnp.stack(x), *chosen)
@@ -276,78 +334,88 @@ def _adapt_group(
         jnp.stack([jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM) for seed in group]),
         given,
     )
-    for index, (seed, split) in enumerate(zip(group, splits, strict=True)):
-        arrays = {key: value[index] for key, value in results.items()}
-        with atomic_file(run.result_file(name, seed)) as temporary, temporary.open("wb") as file:
-            np.savez(file, tasks=split.test, **arrays)
+    return [
+        {"tasks": split.test} | {key: value[index] for key, value in results.items()}
+        for index, split in enumerate(splits)
+    ]
+
+
+def _load_agent(run: RunDir, algorithm: Algorithm, seed: int, num_train_tasks: int) -> PyTree:
+    file = run.agent_file(seed)
+    agent, header = checkpoint.load(file, algorithm.agent_shapes(num_train_tasks))
+    if header.get("seed") != seed:
+        raise IdaqError(
+            f"'{file}' is the agent of seed {header.get('seed')}.",
+            "Remove it and train again with --resume, or restore the file from a copy.",
+        )
+    return agent
 
 
 def _expert_source(run: RunDir, data: Path | None, family: TaskFamily) -> Dataset:
     """The data that expert context is taken from: given, the run's own, or that trained on."""
-    manifest = run.manifest()
-    saved, trained_on = manifest["identity"]["data"], manifest["provenance"]["dataset"]
-    place = data or (run.data if run.data.exists() else Path(trained_on or ""))
+    trained_on = run.manifest()["provenance"].get("dataset")
+    place = data or (Path(trained_on) if trained_on else run.data)
     if not place.is_dir():
         raise IdaqError(
             f"Expert context needs the data of '{run.path}', and '{place}' is not there.",
             "Name the dataset with --data.",
         )
-    dataset = open_dataset(place, family.spec)
+    return _open_run_data(run, place, family)
+
+
+def train_all(
+    run: RunDir,
+    data: Path,
+    *,
+    preset: str = "default",
+    config: RunConfig | None = None,
+    seeds: Seeds | None = None,
+    split: Split = "test",
+    resume: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Train agents on a dataset: what `idaq train` does."""
+    family = dataset_family(data)
+    dataset = open_dataset(data, family.spec)
     check_dataset_family(dataset, family)
-    if "sha256" in saved and saved["sha256"] != dataset.fingerprint:
-        raise IdaqError(
-            f"'{place}' is not the data that '{run.path}' was trained on.",
-            "Name that dataset with --data.",
-        )
-    return dataset
+    with open_run(
+        run,
+        family=family,
+        preset=preset,
+        config=config or resolve(preset, family.name),
+        data={"sha256": dataset.fingerprint},
+        split=split,
+        resume=resume,
+        dataset_path=data,
+    ):
+        train_run(run, dataset, seeds or Seeds(), quiet)
 
 
-def expert_episodes(
-    dataset: Dataset, family: TaskFamily, tasks: IntArray, seed: int, num: int
-) -> Episodes:
-    """`num` whole episodes of each task, fixed by the seed, [tasks, num, horizon, ...]."""
-    horizon = family.spec.horizon
-    per_task = []
-    for task in tasks:
-        available = dataset.task_episodes(int(task))
-        if num > len(available):
-            raise IdaqError(
-                f"Task {task} has {len(available)} episodes and {num} are asked for.",
-                "Ask for fewer expert episodes.",
-            )
-        rng = np.random.default_rng([seed, int(task)])
-        chosen = rng.choice(available, size=num, replace=False)
-        per_task.append([_pad(dataset.episode(int(i)), horizon) for i in chosen])
-    stacked = [jax.tree.map(lambda *x: np.stack(x), *episodes) for episodes in per_task]
-    return Episodes(*jax.tree.map(lambda *x: np.stack(x), *stacked))
-
-
-def _pad(rows: dict[str, Any], horizon: int) -> Episodes:
-    length = min(len(rows["rewards"]), horizon)
-
-    def pad(x: Any) -> Any:
-        return np.concatenate([x[:length], np.zeros((horizon - length, *x.shape[1:]), x.dtype)])
-
-    success = rows.get("success", np.zeros(length, bool))
-    return Episodes(
-        obs=pad(rows["observations"]),
-        action=pad(rows["actions"]),
-        reward=pad(rows["rewards"]),
-        next_obs=pad(rows["next_observations"]),
-        terminated=pad(rows["terminated"]),
-        success=pad(success),
-        valid=np.arange(horizon) < length,
-    )
+def adapt_all(
+    run: RunDir,
+    method: str,
+    *,
+    config: AdaptConfig | None = None,
+    name: str | None = None,
+    data: Path | None = None,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Adapt a run's agents with one method: what `idaq adapt` does. Returns the summary."""
+    run.manifest()  # before a lock is left in a directory that is no run
+    find_device()
+    with run.locked():
+        adapt_run(run, method, config=config, name=name, data=data, resume=resume)
+        return summarise(run)
 
 
 def run_all(
     run: RunDir,
     family: TaskFamily,
     *,
-    preset: str,
-    config: RunConfig,
-    methods: Sequence[str],
-    seeds: Seeds,
+    preset: str = "default",
+    config: RunConfig | None = None,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    seeds: Seeds | None = None,
     trajectories: int = DEFAULT_TRAJECTORIES,
     data_seed: int = 0,
     split: Split = "test",
@@ -355,24 +423,29 @@ def run_all(
     quiet: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The main job: data, agents, adaptation with every method, summary."""
+    """The main job, data, agents, adaptation, summary: what `idaq run` does."""
+    config = config or resolve(preset, family.name)
     for method in methods:
         check_method(method)
+        _check_models(method, config)
     if not any(needs_models(method) for method in methods):
         config = dataclasses.replace(
             config, algorithm=dataclasses.replace(config.algorithm, ensemble=None)
         )
-    if trajectories < 1:
-        raise IdaqError(f"--trajectories is {trajectories}.", "Give at least 1.")
-    check_seed(data_seed)
+    check_collection(trajectories, data_seed)
+    if "expert-context" in methods and config.adapt.num_expert_episodes > trajectories:
+        raise IdaqError(
+            f"Expert context of {config.adapt.num_expert_episodes} episodes needs more than "
+            f"{trajectories} trajectories per task.",
+            "Raise --trajectories, or lower --expert-episodes.",
+        )
     data = {"trajectories": trajectories, "seed": data_seed, "quality": "expert"}
-    start_run(
+    with open_run(
         run, family=family, preset=preset, config=config, data=data, split=split, resume=resume
-    )
-    with run.locked():
+    ):
         say(f"data: {family.num_tasks} tasks, {trajectories} trajectories each")
         dataset = collect_into(run, family, trajectories, data_seed)
-        train_run(run, dataset, seeds, quiet)
+        train_run(run, dataset, seeds or Seeds(), quiet)
         for method in methods:
             say(f"adapting: {method}")
             adapt_run(run, method, resume=True)

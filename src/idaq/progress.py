@@ -16,7 +16,7 @@ class ProgressBar:
     def __init__(self, label: str, total: int, unit: str, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet)
         self._label, self._total, self._unit = label, total, unit
-        self._first = 0
+        self._first: int | None = None
         self._start = self._last_line = time.monotonic()
         self._bar: Progress | None = None
         if self._console.is_terminal and not quiet:
@@ -34,14 +34,11 @@ class ProgressBar:
             self._bar.start()
         return self
 
-    def start_at(self, done: int) -> None:
-        """What an earlier process had done does not count towards the rate."""
-        self._first = done
-        self._start = time.monotonic()
-
     def advance_to(self, done: int) -> None:
-        """`done` of the total are done."""
+        """`done` of the total are done; what was done at the first call is not in the rate."""
         now = time.monotonic()
+        if self._first is None:
+            self._first, self._start, self._last_line = done, now, now
         rate = (done - self._first) / max(now - self._start, 1e-9)
         if self._bar:
             self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} {self._unit}/s")

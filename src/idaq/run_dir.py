@@ -13,24 +13,25 @@ RUN/figures/
 
 import fcntl
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from idaq.atomic import write_json
+from idaq.atomic import parents_of, remove_leftovers, write_json
 from idaq.errors import IdaqError
 
 FORMAT_VERSION = 1
+_IDENTITY = {"family": str, "algo": str, "preset": str, "split": str, "data": dict, "config": dict}
+_REMEDY = "Restore it from a copy, or run again in another directory."
 
 
 class RunDir:
     """Paths of one run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
 
     @property
     def manifest_file(self) -> Path:
@@ -56,8 +57,12 @@ class RunDir:
     def figures(self) -> Path:
         return self.path / "figures"
 
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "train"
+
     def checkpoint_file(self, seeds: list[int]) -> Path:
-        return self.path / "train" / f"seeds-{seeds[0]:03d}-{seeds[-1]:03d}.safetensors"
+        return self.checkpoints / f"seeds-{seeds[0]:03d}-{seeds[-1]:03d}.safetensors"
 
     def seed(self, seed: int) -> Path:
         return self.path / "seeds" / f"seed-{seed:03d}"
@@ -79,7 +84,14 @@ class RunDir:
         """The groups of seeds so far."""
         if not self.groups_file.is_file():
             return []
-        return [list(group) for group in read_json(self.groups_file)]
+        groups = read_json(self.groups_file)
+        if not isinstance(groups, list) or not all(map(_is_group, groups)):
+            raise IdaqError(f"'{self.groups_file}' does not list groups of seeds.", _REMEDY)
+        return groups
+
+    def seeds(self) -> list[int]:
+        """All seeds so far."""
+        return sorted(seed for group in self.groups() for seed in group)
 
     def manifest(self) -> dict[str, Any]:
         """run.json, or an error where this is no run directory."""
@@ -88,41 +100,51 @@ class RunDir:
                 f"'{self.path}' is no run directory: it has no run.json.",
                 "Make one with `idaq run` or `idaq train`.",
             )
-        manifest = read_json(self.manifest_file)
-        version = manifest.get("format_version") if isinstance(manifest, dict) else None
+        manifest = _read_object(self.manifest_file)
+        version = manifest.get("format_version")
         if version != FORMAT_VERSION:
             raise IdaqError(
                 f"'{self.manifest_file}' has format version {version}; "
                 f"this idaq reads version {FORMAT_VERSION}.",
                 "Run again, or use the idaq that wrote it.",
             )
-        return dict(manifest)
+        identity, provenance = manifest.get("identity"), manifest.get("provenance")
+        if not isinstance(identity, dict) or not isinstance(provenance, dict):
+            raise IdaqError(f"'{self.manifest_file}' does not say what the run is.", _REMEDY)
+        for key, kind in _IDENTITY.items():
+            if not isinstance(identity.get(key), kind):
+                raise IdaqError(f"'{self.manifest_file}' has no usable '{key}'.", _REMEDY)
+        return manifest
 
-    def start(self, identity: dict[str, Any], provenance: dict[str, Any], resume: bool) -> None:
-        """Claim the directory for a run, or check that it is the same run."""
-        if self.manifest_file.is_file():
-            if not resume:
+    @contextmanager
+    def claimed(
+        self, identity: dict[str, Any], provenance: dict[str, Any], resume: bool
+    ) -> Iterator[None]:
+        """Hold the directory for this run: a new one, or the same one to go on with."""
+        self._check_claim(identity, resume)  # before anything is written
+        with self.locked():
+            self._check_claim(identity, resume)  # another process may have been quicker
+            if not self.manifest_file.is_file():
+                manifest = {"identity": identity, "provenance": provenance}
+                write_json(self.manifest_file, {"format_version": FORMAT_VERSION, **manifest})
+            yield
+
+    def _check_claim(self, identity: dict[str, Any], resume: bool) -> None:
+        if not self.manifest_file.is_file():
+            if self.path.exists() and (not self.path.is_dir() or _visible_entries(self.path)):
                 raise IdaqError(
-                    f"'{self.path}' holds a run already.",
-                    "Add --resume to go on with it, or choose another --out.",
+                    f"'{self.path}' exists already and is no run directory.",
+                    "Choose another --out.",
                 )
-            self._check_same(identity)
             return
-        if self.path.exists() and (not self.path.is_dir() or _visible_entries(self.path)):
+        if not resume:
             raise IdaqError(
-                f"'{self.path}' exists already and is no run directory.",
-                "Choose another --out.",
+                f"'{self.path}' holds a run already.",
+                "Add --resume to go on with it, or choose another --out.",
             )
-        write_json(
-            self.manifest_file,
-            {"format_version": FORMAT_VERSION, "identity": identity, "provenance": provenance},
-        )
-
-    def _check_same(self, identity: dict[str, Any]) -> None:
-        saved = self.manifest()["identity"]
         different = [
             f"{key}: {before!r} there, {now!r} here"
-            for key, before, now in _differences(saved, identity)
+            for key, before, now in _differences(self.manifest()["identity"], identity)
         ]
         if different:
             raise IdaqError(
@@ -133,23 +155,25 @@ class RunDir:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory, so that two processes never write to one run."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR)
-        try:
+        lock_file = self.path / ".lock"
+        with parents_of(lock_file), lock_file.open("a") as lock:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise IdaqError(
                     f"Another process is working in '{self.path}'.",
                     "Wait until it ends, or choose another --out.",
                 ) from error
-            yield
-        finally:
-            os.close(descriptor)
+            try:
+                remove_leftovers(self.path.rglob(".*.tmp-*"))
+                yield
+            finally:
+                if not self.manifest_file.exists():  # no run was begun
+                    lock_file.unlink(missing_ok=True)
 
     def record_time(self, stage: str, seconds: float) -> None:
         """Keep a stage's wall time."""
-        times = read_json(self.timing_file) if self.timing_file.is_file() else {}
+        times = _read_object(self.timing_file) if self.timing_file.is_file() else {}
         times[stage] = round(seconds, 3)
         write_json(self.timing_file, times)
 
@@ -167,14 +191,27 @@ def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, A
         yield name, before, now
 
 
+def _is_group(group: Any) -> bool:
+    return (
+        isinstance(group, list)
+        and len(group) > 0
+        and all(isinstance(seed, int) and seed >= 0 for seed in group)
+    )
+
+
 def read_json(file: Path) -> Any:
     """Parse a JSON file of a run, or say which one is damaged."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise IdaqError(
-            f"'{file}' is not valid JSON ({error}).", "Restore it from a copy, or run again."
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise IdaqError(f"'{file}' is not valid JSON ({error}).", _REMEDY) from error
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise IdaqError(f"'{file}' holds no JSON object.", _REMEDY)
+    return value
 
 
 def git_state() -> dict[str, Any] | None:

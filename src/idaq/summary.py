@@ -11,6 +11,7 @@ from idaq.bench.statistics import bootstrap_interval, per_seed_mean
 from idaq.errors import IdaqError
 from idaq.run_dir import RunDir
 
+_REMEDY = "Remove it and adapt again with --resume."
 RawResults = dict[str, NDArray[Any]]
 
 
@@ -18,18 +19,20 @@ def load_results(run: RunDir, name: str, seed: int) -> RawResults:
     """The raw arrays of one seed, [tasks, ...]."""
     file = run.result_file(name, seed)
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError) as error:
-        raise IdaqError(
-            f"'{file}' cannot be read ({error}).", "Remove it and adapt again with --resume."
-        ) from error
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            results = dict(arrays)
+    except Exception as error:  # whatever a damaged file makes of numpy's reader
+        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
+    returns = results.get("returns")
+    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
+        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
+    return results
 
 
 def summarise(run: RunDir) -> dict[str, Any]:
     """Compute the summary of all results that there are, write it, and return it."""
     identity = run.manifest()["identity"]
-    seeds = [seed for group in run.groups() for seed in group]
+    seeds = run.seeds()
     rows = []
     for name in sorted(run.adapt_names(), key=_order):
         done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
@@ -53,6 +56,11 @@ def _order(name: str) -> tuple[int, str]:
 
 def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
     results = [load_results(run, name, seed) for seed in seeds]
+    if len({r["returns"].shape for r in results}) > 1:
+        raise IdaqError(
+            f"The results in '{run.adapt(name)}' differ in shape between seeds.",
+            "Remove them and adapt again with --resume.",
+        )
     returns = np.stack([r["returns"] for r in results])  # [seeds, tasks, episodes]
     means = per_seed_mean(returns[..., -1])
     low, high = bootstrap_interval(means)

@@ -6,6 +6,7 @@ number alone, so a run that is killed and resumed from its checkpoint ends bit-i
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,13 +69,14 @@ def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Ca
 
 
 @partial(jax.jit, static_argnums=0)
-def _init(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
+def new_state(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
+    """The first state of a group of seeds."""
     init_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, INIT_STREAM)
     return over_seeds(algorithm.init, (SEED_AXES, 0), keys.shape[0])(data, init_keys)
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
-def _run_updates(
+def run_updates(
     algorithm: Algorithm, state: PyTree, data: TrainData, keys: Array, first: Array, num: Array
 ) -> tuple[PyTree, dict[str, Any]]:
     """`num` updates, the first of which has number `first`; metrics are means over them."""
@@ -107,28 +109,28 @@ def train_group(
 ) -> list[PyTree]:
     """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed."""
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    state, done = _init(algorithm, data, keys), 0
+    state, done = new_state(algorithm, data, keys), 0
     if checkpoint_file.is_file():
         state, header = checkpoint.load(checkpoint_file, state)
         done = int(header["updates_done"])
-    logs = [MetricsLog(directory, done) for directory in metrics_directories]
-    on_progress(done)
-    while done < config.num_updates:
-        until = min(
-            _next_multiple(done, config.log_every_updates),
-            _next_multiple(done, config.checkpoint_every_updates),
-            config.num_updates,
-        )
-        state, metrics = _run_updates(algorithm, state, data, keys, done, until - done)
-        done = until
-        host_metrics = jax.device_get(metrics)
-        for index, log in enumerate(logs):
-            log.write(done, {name: float(value[index]) for name, value in host_metrics.items()})
-        if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
-            checkpoint.save(checkpoint_file, state, {"updates_done": done, "seeds": list(seeds)})
+    with ExitStack() as stack:
+        logs = [stack.enter_context(MetricsLog(place, done)) for place in metrics_directories]
         on_progress(done)
-    for log in logs:
-        log.close()
+        while done < config.num_updates:
+            until = min(
+                _next_multiple(done, config.log_every_updates),
+                _next_multiple(done, config.checkpoint_every_updates),
+                config.num_updates,
+            )
+            state, metrics = run_updates(algorithm, state, data, keys, done, until - done)
+            done = until
+            host_metrics = jax.device_get(metrics)
+            for index, log in enumerate(logs):
+                log.write(done, {name: float(value[index]) for name, value in host_metrics.items()})
+            if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
+                header = {"updates_done": done, "seeds": list(seeds)}
+                checkpoint.save(checkpoint_file, state, header)
+            on_progress(done)
     states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(len(seeds))]
     return [algorithm.finish(s, one_seed(data, i)) for i, s in enumerate(states)]
 

@@ -7,9 +7,12 @@ joins it if it passes. The final episode runs the committed hypothesis.
 
 Choices beyond the paper's text, all options of `AdaptConfig`:
 1. `reference`: which hypotheses of the prior are tried.
-2. `accept="improvement"`: only an episode that is better than all before joins, which is what
+2. `iterate="untried"`: q(z | c) of a deterministic encoder proposes the same hypothesis until
+   the context changes; instead of running it again, the iterative stage then tries the training
+   task's hypothesis nearest to the best one so far that has not been tried.
+3. `accept="improvement"`: only an episode that is better than all before joins, which is what
    the released code does with returns; the threshold then follows the best episode.
-3. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
+4. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
 If all reference uncertainties tie, all are kept and the record says `tied`.
 """
 
@@ -26,6 +29,9 @@ from idaq.adapt.thompson import Memory, empty_memory, reference_hypotheses, reme
 from idaq.adapt.uncertainty import Uncertainty
 from idaq.algos.base import Algorithm
 from idaq.types import Array, Episodes, PyTree
+
+
+SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
 
 
 class IdaqState(NamedTuple):
@@ -75,7 +81,7 @@ class Idaq:
         count, repeats = state.memory.count, self.config.episodes_per_hypothesis
         reference = state.reference[count // repeats]
         in_reference = count < self.config.num_reference_episodes
-        hypothesis = jnp.where(in_reference, reference, self._posterior(agent, state))
+        hypothesis = jnp.where(in_reference, reference, self._next_iterate(agent, state))
         is_repeat = self._place_in_group(count) > 0
         return jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
 
@@ -117,6 +123,21 @@ class Idaq:
 
     def _posterior(self, agent: PyTree, state: IdaqState) -> Any:
         return self.algorithm.encode(agent, state.memory.episodes, state.kept)
+
+    def _next_iterate(self, agent: PyTree, state: IdaqState) -> Any:
+        """The hypothesis of the next iterative episode."""
+        posterior = self._posterior(agent, state)
+        if self.config.iterate == "posterior":
+            return posterior
+        prior = self.algorithm.prior(agent)
+        candidates = jnp.concatenate([posterior[None], prior])
+        tried = jnp.arange(self.num_episodes) < state.memory.count
+        distance = jnp.linalg.norm(candidates[:, None] - state.memory.hypotheses, axis=-1)
+        is_new = jnp.where(tried, distance, jnp.inf).min(axis=1) > SAME_HYPOTHESIS
+        best = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
+        from_best = jnp.where(is_new[1:], jnp.linalg.norm(prior - best, axis=-1), jnp.inf)
+        use_prior = ~is_new[0] & is_new[1:].any()
+        return jnp.where(use_prior, prior[jnp.argmin(from_best)], posterior)
 
     def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Any:
         predict = partial(self.algorithm.predict, agent)

@@ -30,6 +30,7 @@ from idaq.algos.batch import (
     unscale_action,
 )
 from idaq.algos.losses import metric_loss, model_loss
+from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
 from idaq.nets import context, dynamics
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
@@ -42,6 +43,11 @@ class EnsembleConfig:
     size: int = 4
     hidden: tuple[int, ...] = (200, 200, 200)
     learning_rate: float = 3e-4
+
+    def __post_init__(self) -> None:
+        require(self, "size", least=2, most=1_000)  # a variance needs two
+        require(self, "hidden", least=1, most=MAX_SIZE)
+        require(self, "learning_rate", above=0, most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,13 @@ class Config:
         default_factory=sac_brac.SacBracConfig
     )
     ensemble: EnsembleConfig | None = None
+
+    def __post_init__(self) -> None:
+        require(self, "latent_dim", "encoder_hidden", least=1, most=MAX_SIZE)
+        require(self, "meta_batch_size", "batch_size", "context_size", least=1, most=MAX_SIZE)
+        require(self, "encoder_learning_rate", above=0, most=1)
+        require(self, "metric_weight", least=0)
+        require(self, "std_floor", above=0)
 
 
 class State(NamedTuple):

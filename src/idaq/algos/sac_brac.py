@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from idaq.algos.losses import dual_divergence, dual_penalty, squared_error, td_target
+from idaq.config import MAX_SIZE, require
 from idaq.nets import critic, policy
 from idaq.types import Array, PyTree, Spec, Transition
 
@@ -42,6 +43,15 @@ class SacBracConfig:
     alpha_max: float = 2000.0
     mean_regulariser: float = 1e-3
     log_std_regulariser: float = 1e-3
+
+    def __post_init__(self) -> None:
+        require(self, "hidden", least=1, most=MAX_SIZE)
+        require(self, "learning_rate", "dual_learning_rate", "target_rate", above=0, most=1)
+        require(self, "discount", least=0, most=1)
+        require(self, "reward_scale", above=0)
+        require(self, "dual_steps", least=1, most=1_000)
+        require(self, "dual_penalty_weight", "alpha_init", "alpha_max", least=0)
+        require(self, "divergence_target", "mean_regulariser", "log_std_regulariser", least=0)
 
 
 class SacBracState(NamedTuple):

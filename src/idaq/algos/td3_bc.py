@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from idaq.algos.losses import squared_error, td3_bc_policy_loss, td_target
+from idaq.config import MAX_SIZE, require
 from idaq.nets import critic, policy
 from idaq.types import Array, PyTree, Spec, Transition
 
@@ -30,6 +31,12 @@ class Td3BcConfig:
     bc_weight: float = 1.0
     target_noise: float = 0.2
     target_noise_max: float = 0.5
+
+    def __post_init__(self) -> None:
+        require(self, "hidden", least=1, most=MAX_SIZE)
+        require(self, "learning_rate", "target_rate", above=0, most=1)
+        require(self, "discount", least=0, most=1)
+        require(self, "bc_weight", "target_noise", "target_noise_max", least=0)
 
 
 class Td3BcState(NamedTuple):

@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.data.store import write_dataset
+from idaq.device import find_device
 from idaq.envs.base import TaskFamily, check_seed
 from idaq.errors import IdaqError
 from idaq.rollout import rollout
 from idaq.types import Array, Episodes, PyTree
 
 DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
+MAX_TRAJECTORIES = 10_000  # they are collected in memory, all at once
 
 
 class ExpertPolicy:
@@ -41,11 +43,10 @@ def collect(
     family: TaskFamily, path: Path, *, trajectories: int = DEFAULT_TRAJECTORIES, seed: int = 0
 ) -> None:
     """Write a dataset of `trajectories` episodes for every task of the family."""
-    if trajectories < 1:
-        raise IdaqError(f"--trajectories is {trajectories}.", "Give at least 1.")
-    check_seed(seed)
+    check_collection(trajectories, seed)
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
+    find_device()
     episodes = _expert_episodes(family, trajectories, jax.random.key(seed))
     arrays = _flatten(jax.tree.map(np.asarray, episodes))
     arrays["episode_task"] = np.repeat(np.arange(family.num_tasks), trajectories)
@@ -64,6 +65,15 @@ def collect(
             "versions": library_versions(),
         },
     )
+
+
+def check_collection(trajectories: int, seed: int) -> None:
+    """Refuse options of `collect` that are out of range."""
+    if not 1 <= trajectories <= MAX_TRAJECTORIES:
+        raise IdaqError(
+            f"--trajectories is {trajectories}.", f"Give 1 to {MAX_TRAJECTORIES:,} per task."
+        )
+    check_seed(seed)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

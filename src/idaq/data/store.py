@@ -9,7 +9,7 @@ verified, and everything that training relies on is checked before a row is used
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ ROW_ARRAYS = (
     "truncated",
 )
 OPTIONAL_ROW_ARRAYS = ("success",)
+MATRICES = ("observations", "actions", "next_observations")  # rows and dimensions
 EPISODE_ARRAYS = ("episode_offsets", "episode_task")
 DTYPES: dict[str, type] = {
     "observations": np.float32,
@@ -110,16 +111,16 @@ def write_dataset(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> No
     """Check the arrays, then write them all or nothing. `path` must not exist."""
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
+    full: dict[str, Any] = {**metadata, "schema_version": SCHEMA_VERSION, "sha256": {}}
+    _check_metadata(full, "The metadata", "Name the family and its number of tasks.")
+    _check_names(arrays, str(path))
     named: dict[str, NDArray[Any]] = {
         name: np.asarray(value, DTYPES[name]) for name, value in arrays.items()
     }
-    full = dict(metadata)
-    full["schema_version"] = SCHEMA_VERSION
+    check_arrays(named, full, str(path))
     full["num_transitions"] = len(named["rewards"])
     full["num_episodes"] = len(named["episode_task"])
-    check_arrays(named, full, str(path))
     with atomic_directory(path) as directory:
-        full["sha256"] = {}
         for name, value in named.items():
             np.save(directory / f"{name}.npy", value, allow_pickle=False)
             full["sha256"][name] = _file_hash(directory / f"{name}.npy")
@@ -128,19 +129,18 @@ def write_dataset(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> No
 
 def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
     """Open and verify a dataset; with a `spec`, also that its shapes are the family's."""
-    metadata = _read_metadata(path)
+    metadata = read_metadata(path)
+    _check_names(metadata["sha256"], str(path))
     arrays: dict[str, NDArray[Any]] = {}
-    for name in metadata["sha256"]:
+    for name, checksum in metadata["sha256"].items():
         file = path / f"{name}.npy"
-        if name not in DTYPES:
-            raise IdaqError(f"'{path}' names an unknown array '{name}'.", _REMEDY)
         if not file.is_file():
             raise IdaqError(f"'{file}' is missing.", _REMEDY)
-        if _file_hash(file) != metadata["sha256"][name]:
+        if _file_hash(file) != checksum:
             raise IdaqError(f"'{file}' is damaged: its checksum does not match.", _REMEDY)
         try:
-            arrays[name] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+            arrays[name] = np.lib.format.open_memmap(file, mode="r")
+        except Exception as error:  # whatever a damaged header makes of numpy's parser
             raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
     check_arrays(arrays, metadata, str(path), spec)
     return Dataset(path, metadata, arrays)
@@ -149,7 +149,8 @@ def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
 _REMEDY = "Copy the dataset again, or collect it anew with `idaq collect`."
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a dataset says of itself; the arrays are not touched."""
     if not path.is_dir():
         raise IdaqError(
             f"There is no dataset directory '{path}'.", "Make one with `idaq collect FAMILY`."
@@ -159,18 +160,35 @@ def _read_metadata(path: Path) -> dict[str, Any]:
         raise IdaqError(f"'{path}' is no dataset: it has no {METADATA_FILE}.", _REMEDY)
     try:
         metadata = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise IdaqError(f"'{file}' is not valid JSON ({error}).", _REMEDY) from error
-    version = metadata.get("schema_version") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict):
+        raise IdaqError(f"'{file}' holds no JSON object.", _REMEDY)
+    version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:
         raise IdaqError(
             f"'{path}' has schema version {version}; this idaq reads version {SCHEMA_VERSION}.",
             "Collect it anew, or use the idaq that wrote it.",
         )
+    _check_metadata(metadata, f"'{file}'", _REMEDY)
+    return metadata
+
+
+def _check_metadata(metadata: Mapping[str, Any], where: str, remedy: str) -> None:
     for key, kind in (("family", str), ("num_tasks", int), ("sha256", dict)):
         if not isinstance(metadata.get(key), kind):
-            raise IdaqError(f"'{file}' lacks a usable '{key}'.", _REMEDY)
-    return dict(metadata)
+            raise IdaqError(f"{where} has no usable '{key}': {metadata.get(key)!r}.", remedy)
+
+
+def _check_names(names: Iterable[str], where: str) -> None:
+    names = set(names)
+    for name in (*ROW_ARRAYS, *EPISODE_ARRAYS):
+        if name not in names:
+            raise IdaqError(f"'{where}' lacks the array '{name}'.", _REMEDY)
+    for name in sorted(names - set(DTYPES)):
+        raise IdaqError(
+            f"'{where}' names an unknown array '{name}'.", f"Known: {', '.join(DTYPES)}."
+        )
 
 
 def _file_hash(file: Path) -> str:
@@ -185,14 +203,17 @@ def check_arrays(
     arrays: Arrays, metadata: Mapping[str, Any], where: str, spec: Spec | None = None
 ) -> None:
     """Everything that training relies on, or an error that names the array."""
-    for name in (*ROW_ARRAYS, *EPISODE_ARRAYS):
-        if name not in arrays:
-            raise IdaqError(f"'{where}' lacks the array '{name}'.", _REMEDY)
     for name, value in arrays.items():
         if value.dtype != DTYPES[name]:
             raise IdaqError(
                 f"'{name}' in '{where}' has type {value.dtype}.",
                 f"It must be {np.dtype(DTYPES[name])}.",
+            )
+        num_axes = 2 if name in MATRICES else 1
+        if value.ndim != num_axes:
+            axes = "two axes: rows and dimensions" if num_axes == 2 else "one axis"
+            raise IdaqError(
+                f"'{name}' in '{where}' has shape {value.shape}.", f"It must have {axes}."
             )
     _check_episodes(arrays, int(metadata["num_tasks"]), where)
     _check_shapes(arrays, where, spec)
@@ -203,14 +224,14 @@ def _check_episodes(arrays: Arrays, num_tasks: int, where: str) -> None:
     offsets, task = arrays["episode_offsets"], arrays["episode_task"]
     if len(task) == 0:
         raise IdaqError(f"'{where}' has no episodes.", "Collect at least one per task.")
-    if offsets.ndim != 1 or len(offsets) != len(task) + 1 or offsets[0] != 0:
+    if len(offsets) != len(task) + 1 or offsets[0] != 0:
         raise IdaqError(
             f"'episode_offsets' in '{where}' does not fit {len(task)} episodes.",
             "It holds the first row of every episode and then the number of rows.",
         )
-    lengths = np.diff(offsets)
-    if np.any(lengths <= 0):
-        bad = int(np.flatnonzero(lengths <= 0)[0])
+    is_empty = offsets[1:] <= offsets[:-1]
+    if np.any(is_empty):
+        bad = int(np.flatnonzero(is_empty)[0])
         raise IdaqError(f"Episode {bad} in '{where}' has no steps.", "Remove empty episodes.")
     if offsets[-1] != len(arrays["rewards"]):
         raise IdaqError(
@@ -218,28 +239,23 @@ def _check_episodes(arrays: Arrays, num_tasks: int, where: str) -> None:
             f"but there are {len(arrays['rewards'])} rows.",
             "The last offset is the number of rows.",
         )
-    if np.any(np.diff(task) < 0):
+    if np.any(task[1:] < task[:-1]):
         raise IdaqError(f"Episodes in '{where}' are not sorted by task.", "Sort them by task.")
     if task[0] < 0 or task[-1] >= num_tasks:
         raise IdaqError(
             f"'episode_task' in '{where}' names a task outside 0 to {num_tasks - 1}.",
             "Correct the index, or num_tasks in the metadata.",
         )
-    absent = np.setdiff1d(np.arange(num_tasks), task)
-    if len(absent):
+    present = np.unique(task)
+    if len(present) < num_tasks:
+        absent = np.setdiff1d(np.arange(len(present) + 1), present)[0]
         raise IdaqError(
-            f"Task {absent[0]} in '{where}' has no episodes.", "Every task needs at least one."
+            f"Task {absent} in '{where}' has no episodes.", "Every task needs at least one."
         )
 
 
 def _check_shapes(arrays: Arrays, where: str, spec: Spec | None) -> None:
     rows = len(arrays["rewards"])
-    for name in ("observations", "actions", "next_observations"):
-        if arrays[name].ndim != 2:
-            raise IdaqError(
-                f"'{name}' in '{where}' has shape {arrays[name].shape}.",
-                "It must have two axes: rows and dimensions.",
-            )
     names = (*ROW_ARRAYS, *OPTIONAL_ROW_ARRAYS)
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(names, (rows,))
     obs_dim, action_dim = arrays["observations"].shape[1], arrays["actions"].shape[1]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from idaq.errors import IdaqError
 from idaq.types import Array, Spec, TaskSplit
 
+MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
 
 
@@ -76,6 +77,6 @@ def validation_split(num_tasks: int, seed: int) -> TaskSplit:
 
 
 def check_seed(seed: int) -> None:
-    """Seeds are non-negative."""
-    if seed < 0:
-        raise IdaqError(f"Seed {seed} is negative.", "Give a seed of 0 or more.")
+    """Seeds are 32-bit numbers: beyond that, two of them would give the same random numbers."""
+    if not 0 <= seed <= MAX_SEED:
+        raise IdaqError(f"Seed {seed} is out of range.", f"Give a seed of 0 to {MAX_SEED:,}.")

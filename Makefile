@@ -1,0 +1,39 @@
+# Everything runs in a virtual environment of its own, pinned by constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help demo test test-slow lint format speed clean
+
+help:  ## show this
+	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(INSTALLED)
+
+demo: $(INSTALLED)  ## the main job on Point-Robot: about two minutes on two cores
+	$(BIN)/idaq run point-robot --out runs/demo --resume
+
+test: $(INSTALLED)  ## the test suite
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-slow: $(INSTALLED)  ## the longer learning and fault tests
+	$(BIN)/python -m pytest -m slow
+
+lint: $(INSTALLED)  ## lint, format check, strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)  ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+speed: $(INSTALLED)  ## updates per second against this machine's matmul rate
+	$(BIN)/idaq bench speed
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

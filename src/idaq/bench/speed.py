@@ -1,0 +1,216 @@
+"""`idaq bench speed`: how fast this machine trains and adapts, against its own matmul rate.
+
+Every figure is a ratio within one run: the single-precision matrix-product rate is measured
+beside each case, and a case's rate is its operations (`idaq.bench.flops`) over its time.
+"""
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.table import Table
+
+from idaq.adapt import make_adapter
+from idaq.adapt.config import AdaptConfig
+from idaq.algos import make_algorithm
+from idaq.algos.batch import TrainData, identity_normaliser
+from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.sac_brac import SacBracConfig
+from idaq.algos.td3_bc import Td3BcConfig
+from idaq.bench.flops import agent_flops, ensemble_flops
+from idaq.data.collect import library_versions
+from idaq.envs import get_family
+from idaq.evaluate import evaluate
+from idaq.presets import resolve
+from idaq.train import new_state, run_updates
+from idaq.types import Spec, Transition
+
+MATMUL_SIZE = 2048
+MATMUL_REPEATS = 8
+ADAPTATION_REPEATS = 5
+NUM_TASKS, ROWS_PER_TASK = 40, 2_000
+AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
+
+POINT = Spec(obs_dim=2, action_dim=2, action_low=(-0.1,) * 2, action_high=(0.1,) * 2, horizon=20)
+ML1 = Spec(obs_dim=39, action_dim=4, action_low=(-1.0,) * 4, action_high=(1.0,) * 4, horizon=500)
+
+
+def cases() -> dict[str, tuple[str, Spec, Config]]:
+    """Name: (shapes, spec, configuration)."""
+    paper_ml1 = Config(context_size=400, learner=SacBracConfig())
+    paper_point = replace(resolve("paper", "point-robot").algorithm, ensemble=None)
+    default_point = replace(resolve("default", "point-robot").algorithm, ensemble=None)
+    default_ml1 = Config(normalise=True, context_size=400, learner=Td3BcConfig(hidden=(200,) * 3))
+    with_models = replace(paper_ml1, ensemble=EnsembleConfig())
+    return {
+        "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
+        "FOCAL (paper), ML1, with 4 + 4 models": ("ml1", ML1, with_models),
+        "FOCAL (paper), Point": ("point", POINT, paper_point),
+        "TD3+BC, ML1": ("ml1", ML1, default_ml1),
+        "TD3+BC (default), Point": ("point", POINT, default_point),
+    }
+
+
+def measure(num_updates: int) -> dict[str, Any]:
+    """All figures as plain values."""
+    device = jax.devices()[0]
+    learners = [_measure_case(name, *case, num_updates) for name, case in cases().items()]
+    with_models, without = learners[1], learners[0]
+    models_seconds = with_models["seconds_per_update"] - without["seconds_per_update"]
+    models_flops = with_models["gflop_per_update"] - without["gflop_per_update"]
+    return {
+        "device": f"{device.platform}: {device.device_kind}",
+        "versions": library_versions(),
+        "learners": learners,
+        "models_alone": {
+            "seconds_per_update": models_seconds,
+            "gflop_per_update": models_flops,
+            "share_of_matmul": models_flops / models_seconds / with_models["matmul_gflop_s"],
+        },
+        "adaptation": [_measure_adaptation(tasks) for tasks in (1, 20)],
+        "peak_memory_mb": _peak_memory_mb(),
+    }
+
+
+def _measure_case(
+    name: str, shapes: str, spec: Spec, config: Config, num_updates: int
+) -> dict[str, Any]:
+    algorithm = make_algorithm(config, spec)
+    data, keys = _random_data(spec), jnp.stack([jax.random.key(0)])
+    state = new_state(algorithm, data, keys)
+    first, timed = max(1, num_updates // 10), num_updates
+    state, _ = jax.block_until_ready(run_updates(algorithm, state, data, keys, 0, first))
+    before = matmul_gflop_per_second()
+    started = time.perf_counter()
+    jax.block_until_ready(run_updates(algorithm, state, data, keys, first, timed))
+    seconds = (time.perf_counter() - started) / timed
+    matmul = statistics.mean([before, matmul_gflop_per_second()])
+    gflop = (agent_flops(config, spec) + ensemble_flops(config, spec)) / 1e9
+    return {
+        "name": name,
+        "shapes": shapes,
+        "seconds_per_update": seconds,
+        "updates_per_second": 1.0 / seconds,
+        "gflop_per_update": gflop,
+        "gflop_s": gflop / seconds,
+        "matmul_gflop_s": matmul,
+        "share_of_matmul": gflop / seconds / matmul,
+        "authors_seconds_per_update": AUTHORS_SECONDS[shapes] if "paper" in name else None,
+    }
+
+
+def matmul_gflop_per_second() -> float:
+    """The machine's own rate: a large square single-precision product, median of several."""
+    x = jax.random.normal(jax.random.key(0), (MATMUL_SIZE, MATMUL_SIZE))
+    product = jax.jit(lambda a: jnp.dot(a, a, precision=jax.lax.Precision.DEFAULT))
+    seconds = _median_seconds(lambda: product(x), MATMUL_REPEATS)
+    return 2 * MATMUL_SIZE**3 / seconds / 1e9
+
+
+def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
+    """IDAQ on Point-Robot with a fresh default agent: time per environment step, all included."""
+    family = get_family("point-robot")
+    algorithm = make_algorithm(resolve("default", family.name).algorithm, family.spec)
+    data = _random_data(family.spec)
+    keys = jnp.stack([jax.random.key(0)])
+    state = jax.tree.map(lambda x: x[0], new_state(algorithm, data, keys))
+    single = data._replace(
+        train_tasks=data.train_tasks[0],
+        normaliser=jax.tree.map(lambda x: x[0], data.normaliser),
+    )
+    agents = jax.tree.map(lambda x: x[None], algorithm.finish(state, single))
+    adapter = make_adapter("idaq-return", AdaptConfig(), algorithm)
+    tasks = jnp.arange(num_tasks)[None]
+    seconds = _median_seconds(
+        lambda: evaluate(family, algorithm, adapter, agents, tasks, keys), ADAPTATION_REPEATS
+    )
+    steps = num_tasks * adapter.num_episodes * family.spec.horizon
+    return {"tasks": num_tasks, "steps": steps, "microseconds_per_step": 1e6 * seconds / steps}
+
+
+def _random_data(spec: Spec) -> TrainData:
+    obs_key, action_key, reward_key, next_key = jax.random.split(jax.random.key(0), 4)
+    num = NUM_TASKS * ROWS_PER_TASK
+    rows = Transition(
+        obs=jax.random.normal(obs_key, (num, spec.obs_dim)),
+        action=jax.random.uniform(action_key, (num, spec.action_dim), minval=-1.0),
+        reward=jax.random.normal(reward_key, (num,)),
+        next_obs=jax.random.normal(next_key, (num, spec.obs_dim)),
+        terminated=jnp.zeros(num),
+    )
+    one = identity_normaliser(spec.obs_dim)
+    return TrainData(
+        rows=rows,
+        task_start=jnp.arange(NUM_TASKS) * ROWS_PER_TASK,
+        task_count=jnp.full(NUM_TASKS, ROWS_PER_TASK),
+        train_tasks=jnp.arange(NUM_TASKS)[None],
+        normaliser=jax.tree.map(lambda x: x[None], one),
+    )
+
+
+def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
+    jax.block_until_ready(run())
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def _peak_memory_mb() -> dict[str, float]:
+    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    on_device = jax.devices()[0].memory_stats()
+    if on_device:
+        peak["device"] = on_device["peak_bytes_in_use"] / 2**20
+    return peak
+
+
+def speed_tables(result: dict[str, Any]) -> list[Table]:
+    """The same figures for people."""
+    learners = Table(title=f"Meta-updates on {result['device']}", title_justify="left")
+    headings = (
+        "learner, shapes",
+        "s/update",
+        "updates/s",
+        "GFLOP",
+        "GFLOP/s",
+        "of matmul",
+        "authors' s",
+    )
+    for heading in headings:
+        learners.add_column(heading, justify="left" if heading.startswith("learner") else "right")
+    for row in result["learners"]:
+        authors = row["authors_seconds_per_update"]
+        learners.add_row(
+            row["name"],
+            f"{row['seconds_per_update']:.4f}",
+            f"{row['updates_per_second']:,.1f}",
+            f"{row['gflop_per_update']:.1f}",
+            f"{row['gflop_s']:,.0f}",
+            f"{row['share_of_matmul']:.0%}",
+            f"{authors:.2f}" if authors else "-",
+        )
+    models = result["models_alone"]
+    rate = statistics.mean(row["matmul_gflop_s"] for row in result["learners"])
+    learners.caption = (
+        f"matmul rate of this machine: {rate:,.0f} GFLOP/s; the 4 + 4 models alone: "
+        f"{models['seconds_per_update']:.3f} s, {models['share_of_matmul']:.0%} of it"
+    )
+    learners.caption_justify = "left"
+    adaptation = Table(title="IDAQ adaptation on Point-Robot", title_justify="left")
+    for heading in ("tasks at once", "environment steps", "µs per step, all included"):
+        adaptation.add_column(heading, justify="right")
+    for row in result["adaptation"]:
+        adaptation.add_row(
+            str(row["tasks"]), f"{row['steps']:,}", f"{row['microseconds_per_step']:.1f}"
+        )
+    memory = ", ".join(f"{k} {v:,.0f} MB" for k, v in result["peak_memory_mb"].items())
+    adaptation.caption = f"authors' code: 110 to 144 µs overhead per step; peak memory: {memory}"
+    adaptation.caption_justify = "left"
+    return [learners, adaptation]
