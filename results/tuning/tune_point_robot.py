@@ -49,17 +49,6 @@ LEARNERS: dict[str, tuple[str, ...]] = {
     ),
     "learner's learning rate 1e-3": ("algorithm.learner.learning_rate=0.001",),
     "hidden 64, 64": ("algorithm.encoder_hidden=[64,64]", "algorithm.learner.hidden=[64,64]"),
-    "hidden 256, 256": (
-        "algorithm.encoder_hidden=[256,256]",
-        "algorithm.learner.hidden=[256,256]",
-    ),
-    "batch 128": ("algorithm.batch_size=128",),
-    "batch 32": ("algorithm.batch_size=32",),
-    "context 20": ("algorithm.context_size=20",),
-    "context 256": ("algorithm.context_size=256",),
-    "latent 5": ("algorithm.latent_dim=5",),
-    "metric weight 1": ("algorithm.metric_weight=1.0",),
-    "no normalisation": ("algorithm.normalise=false",),
 }
 ADAPTATIONS: dict[str, dict[str, Any]] = {
     "as in the paper": {"reference": "farthest", "accept": "threshold", "final": "posterior"},

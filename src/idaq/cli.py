@@ -6,6 +6,7 @@ What was asked for goes to stdout; progress, hints and errors go to stderr.
 import json
 import os
 import sys
+import warnings
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
@@ -316,10 +317,9 @@ class Run(_Training):
             resume=self.resume,
             say=_say,
         )
-        figures = write_figures(run)
         _print_summary(run, summary, self.json)
         _say(f"results: {run.path}")
-        for figure in figures:
+        for figure in write_figures(run):
             _say(f"figure: {figure}")
 
 
@@ -338,10 +338,8 @@ class Report:
         from idaq.summary import summarise
 
         run = RunDir(self.run_directory)
-        summary = summarise(run)
-        figures = write_figures(run)
-        _print_summary(run, summary, self.json)
-        for figure in figures:
+        _print_summary(run, summarise(run), self.json)
+        for figure in write_figures(run):
             _say(f"figure: {figure}")
 
 
@@ -374,6 +372,25 @@ class Bench:
             Console().print(table)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Theory:
+    """Check the paper's theory on finite task families, exactly, statement by statement."""
+
+    check: Annotated[str | None, _unset("NAME", "all checks")] = None
+    """One check by its name, with its notes."""
+    v: Annotated[str, arg(metavar="FIRST..LAST")] = "3..10"
+    """How many doors (tasks) the paper's example has."""
+    figure: Annotated[Path | None, _unset("DIR", "no figures")] = None
+    """Also draw the figures into this directory."""
+    json: Flag = False
+    """Print JSON for machines."""
+
+    def run(self) -> int:
+        from idaq.theory.command import theory
+
+        return theory(check=self.check, v=self.v, json=self.json, figure=self.figure)
+
+
 Command = (
     Annotated[List, subcommand("list", prefix_name=False)]
     | Annotated[Collect, subcommand("collect", prefix_name=False)]
@@ -382,6 +399,7 @@ Command = (
     | Annotated[Run, subcommand("run", prefix_name=False)]
     | Annotated[Report, subcommand("report", prefix_name=False)]
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
+    | Annotated[Theory, subcommand("theory", prefix_name=False)]
 )
 
 
@@ -419,7 +437,11 @@ def _say(message: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; 0 when it did what was asked, 2 for a mistake in the input."""
+    """Run the program.
+
+    0 when it did what was asked, 1 when the theory did not come out as it should, 2 for a mistake
+    in the input.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character
@@ -438,6 +460,8 @@ def main(arguments: list[str] | None = None) -> int:
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
     )
     try:
+        if isinstance(command, Theory):  # the one command that needs no JAX
+            return command.run()
         _enable_compile_cache()
         command.run()
         sys.stdout.flush()
@@ -476,8 +500,13 @@ def _fail(message: str) -> int:
 
 
 def _enable_compile_cache() -> None:
-    """Keep compiled programs between runs, in the user's cache directory."""
+    """Keep compiled programs between runs, in the user's cache directory.
+
+    A cache that cannot be read or written costs time and nothing else.
+    """
     import jax
+
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
 
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -1,7 +1,7 @@
 """The one exception that a user's mistake raises."""
 
 
-class IdaqError(Exception):
+class IdaqError(ValueError):
     """A mistake in the input: what is wrong, where, and what to do about it.
 
     The command line prints the message alone and exits with code 2.

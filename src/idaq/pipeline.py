@@ -254,7 +254,7 @@ def adapt_run(
         for seed, arrays in zip(group, results, strict=True):
             place = run.result_file(name, seed)
             with atomic_file(place) as temporary, temporary.open("wb") as file:
-                np.savez(file, **arrays)
+                np.savez_compressed(file, **arrays)
     if todo:
         run.record_time(f"adapt_{name}_s", time.monotonic() - started)
 

@@ -55,7 +55,7 @@ def _paper_point() -> RunConfig:
 
 
 def _default_point() -> RunConfig:
-    hidden = (128, 128)
+    hidden = (64, 64)
     return RunConfig(
         algorithm=Config(
             encoder_hidden=hidden,
@@ -63,10 +63,12 @@ def _default_point() -> RunConfig:
             batch_size=64,
             context_size=64,
             learner=Td3BcConfig(hidden=hidden, discount=0.9),
-            ensemble=EnsembleConfig(hidden=(64, 64)),
+            ensemble=EnsembleConfig(hidden=hidden),
         ),
-        train=TrainConfig(num_updates=4_000, log_every_updates=100, checkpoint_every_updates=1_000),
-        adapt=AdaptConfig(reference="farthest-first", accept="improvement", final="best"),
+        train=TrainConfig(num_updates=2_000, log_every_updates=100, checkpoint_every_updates=500),
+        adapt=AdaptConfig(
+            reference="farthest-first", iterate="untried", accept="improvement", final="best"
+        ),
     )
 
 

@@ -156,7 +156,7 @@ class RunDir:
     def locked(self) -> Iterator[None]:
         """Hold the directory, so that two processes never write to one run."""
         lock_file = self.path / ".lock"
-        with parents_of(lock_file), lock_file.open("a") as lock:
+        with parents_of(self.manifest_file), lock_file.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

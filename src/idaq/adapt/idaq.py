@@ -30,7 +30,6 @@ from idaq.adapt.uncertainty import Uncertainty
 from idaq.algos.base import Algorithm
 from idaq.types import Array, Episodes, PyTree
 
-
 SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
 
 

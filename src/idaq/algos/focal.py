@@ -210,7 +210,8 @@ class Focal:
             state = self.init(data, jax.random.key(0))
             return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
 
-        return jax.eval_shape(fresh_agent)
+        shapes: Agent = jax.eval_shape(fresh_agent)
+        return shapes
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
         """Mean embedding over all transitions of the kept episodes; zero if none is kept."""

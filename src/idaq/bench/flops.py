@@ -7,6 +7,8 @@ the hidden layers' gradient and the action's columns of the first layer. Forward
 several losses share count once, and nothing that is thrown away counts.
 """
 
+from itertools import pairwise
+
 from idaq.algos.focal import Config
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
@@ -15,7 +17,7 @@ from idaq.types import Spec
 
 def _layers(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[int]:
     sizes = (inputs, *hidden, outputs)
-    return [2 * a * b for a, b in zip(sizes, sizes[1:], strict=False)]
+    return [2 * a * b for a, b in pairwise(sizes)]
 
 
 class _Network:

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from rich import box
 from rich.table import Table
 
 from idaq.adapt import make_adapter
@@ -49,7 +50,7 @@ def cases() -> dict[str, tuple[str, Spec, Config]]:
     with_models = replace(paper_ml1, ensemble=EnsembleConfig())
     return {
         "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
-        "FOCAL (paper), ML1, with 4 + 4 models": ("ml1", ML1, with_models),
+        "FOCAL (paper), ML1, models too": ("ml1", ML1, with_models),
         "FOCAL (paper), Point": ("point", POINT, paper_point),
         "TD3+BC, ML1": ("ml1", ML1, default_ml1),
         "TD3+BC (default), Point": ("point", POINT, default_point),
@@ -84,10 +85,10 @@ def _measure_case(
     data, keys = _random_data(spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
     first, timed = max(1, num_updates // 10), num_updates
-    state, _ = jax.block_until_ready(run_updates(algorithm, state, data, keys, 0, first))
+    state, _ = _finished(run_updates(algorithm, state, data, keys, 0, first))
     before = matmul_gflop_per_second()
     started = time.perf_counter()
-    jax.block_until_ready(run_updates(algorithm, state, data, keys, first, timed))
+    _finished(run_updates(algorithm, state, data, keys, first, timed))
     seconds = (time.perf_counter() - started) / timed
     matmul = statistics.mean([before, matmul_gflop_per_second()])
     gflop = (agent_flops(config, spec) + ensemble_flops(config, spec)) / 1e9
@@ -154,13 +155,18 @@ def _random_data(spec: Spec) -> TrainData:
 
 
 def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
-    jax.block_until_ready(run())
+    _finished(run())
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        jax.block_until_ready(run())
+        _finished(run())
         times.append(time.perf_counter() - started)
     return statistics.median(times)
+
+
+def _finished(result: Any) -> Any:
+    """Wait for the device."""
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]
 
 
 def _peak_memory_mb() -> dict[str, float]:
@@ -173,9 +179,10 @@ def _peak_memory_mb() -> dict[str, float]:
 
 def speed_tables(result: dict[str, Any]) -> list[Table]:
     """The same figures for people."""
-    learners = Table(title=f"Meta-updates on {result['device']}", title_justify="left")
+    title = f"Meta-updates on {result['device']}"
+    learners = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     headings = (
-        "learner, shapes",
+        "learner",
         "s/update",
         "updates/s",
         "GFLOP",
@@ -184,7 +191,7 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         "authors' s",
     )
     for heading in headings:
-        learners.add_column(heading, justify="left" if heading.startswith("learner") else "right")
+        learners.add_column(heading, justify="left" if heading == "learner" else "right")
     for row in result["learners"]:
         authors = row["authors_seconds_per_update"]
         learners.add_row(
@@ -203,7 +210,8 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         f"{models['seconds_per_update']:.3f} s, {models['share_of_matmul']:.0%} of it"
     )
     learners.caption_justify = "left"
-    adaptation = Table(title="IDAQ adaptation on Point-Robot", title_justify="left")
+    title = "IDAQ adaptation on Point-Robot"
+    adaptation = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("tasks at once", "environment steps", "µs per step, all included"):
         adaptation.add_column(heading, justify="right")
     for row in result["adaptation"]:

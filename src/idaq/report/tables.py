@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 from idaq.bench.paper import published
@@ -17,13 +18,15 @@ def summary_table(summary: dict[str, Any]) -> Table:
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
         title_justify="left",
         caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
     )
-    table.add_column("method")
-    table.add_column("ours", justify="right")
-    table.add_column("95% interval", justify="right")
+    table.add_column("method", no_wrap=True)
+    table.add_column("ours", justify="right", no_wrap=True)
+    table.add_column("95% interval", justify="right", no_wrap=True)
     if any(row["success"] is not None for row in summary["rows"]):
         table.add_column("success", justify="right")
-    table.add_column("paper", justify="right")
+    table.add_column("paper", justify="right", no_wrap=True)
     table.add_column("episodes", justify="right")
     for row in summary["rows"]:
         paper = published(summary["family"], row["method"])
