@@ -71,7 +71,7 @@ class Idaq:
             memory=empty_memory(self.algorithm.spec, self.num_episodes, reference[0]),
             uncertainty=jnp.full(self.num_episodes, jnp.nan),
             kept=jnp.zeros(self.num_episodes, bool),
-            threshold=jnp.asarray(jnp.nan),
+            threshold=jnp.full((), jnp.nan),
             tied=jnp.zeros((), bool),
         )
 

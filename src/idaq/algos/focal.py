@@ -183,13 +183,12 @@ class Focal:
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent, with the embedding of all rows of every training task as its prior.
 
-        Tasks with fewer rows than the largest one contribute theirs evenly repeated.
+        Tasks with fewer rows than the largest one repeat theirs.
         """
         num_rows = int(data.task_count[data.train_tasks].max())
 
         def embed_task(task: Array) -> Any:
-            spread = jnp.arange(num_rows) * (data.task_count[task] / num_rows)
-            index = data.task_start[task] + spread.astype(jnp.int32)
+            index = data.task_start[task] + jnp.arange(num_rows) % data.task_count[task]
             rows = _normalise(state.normaliser, Transition(*(x[index] for x in data.rows)))
             return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward)
 

@@ -84,7 +84,7 @@ def init(config: SacBracConfig, spec: Spec, latent: int, key: Array) -> SacBracS
         v=v,
         target_v=jax.tree.map(jnp.copy, v),
         dual=dual,
-        alpha=jnp.asarray(config.alpha_init),
+        alpha=jnp.asarray(config.alpha_init, jnp.float32),
         policy_opt=optimiser.init(policy_params),
         q_opt=optimiser.init(q),
         v_opt=optimiser.init(v),

@@ -1,7 +1,8 @@
-"""Point-Robot as Gymnasium environments: `gymnasium.make("idaq/PointRobot-v0", task=3)`.
+"""Point-Robot as Gymnasium environments; importing this module registers them.
 
-Gymnasium finds `register` through the entry point group `gymnasium.envs`, so the names exist
-wherever idaq is installed, with no import of idaq. The dynamics are those of `PointRobot`.
+    gymnasium.make("idaq.envs.gym_point_robot:idaq/PointRobot-v0", task=3)
+
+does both. The dynamics are those of `PointRobot`.
 """
 
 from typing import Any, Literal
@@ -57,13 +58,14 @@ class PointRobotEnv(gymnasium.Env[FloatArray, FloatArray]):
         return self._position, float(result.reward), False, False, {}
 
 
-def register() -> None:
-    """Register both versions; the time limit is Gymnasium's own wrapper (truncation)."""
-    rewards: dict[str, Literal["dense", "sparse"]] = {"": "dense", "Sparse": "sparse"}
-    for suffix, reward in rewards.items():
-        gymnasium.register(
-            id=f"PointRobot{suffix}-v0",
-            entry_point="idaq.envs.gym_point_robot:PointRobotEnv",
-            max_episode_steps=PointRobot(reward).spec.horizon,
-            kwargs={"reward": reward},
-        )
+REWARDS: dict[str, Literal["dense", "sparse"]] = {
+    "idaq/PointRobot-v0": "dense",
+    "idaq/PointRobotSparse-v0": "sparse",
+}
+for _id, _reward in REWARDS.items():
+    gymnasium.register(
+        id=_id,
+        entry_point="idaq.envs.gym_point_robot:PointRobotEnv",
+        max_episode_steps=PointRobot(_reward).spec.horizon,  # truncation, by Gymnasium's wrapper
+        kwargs={"reward": _reward},
+    )

@@ -19,7 +19,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("method", no_wrap=True)
     table.add_column("ours", justify="right", no_wrap=True)

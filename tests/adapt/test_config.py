@@ -1,0 +1,59 @@
+"""Options of adaptation: counts, and what is refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idaq.adapt.config import AdaptConfig
+from idaq.errors import IdaqError
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"num_reference_episodes": 0}, "n_r is 0"),
+        ({"num_reference_episodes": -1}, "n_r is -1"),
+        ({"num_iterative_episodes": 0}, "n_i is 0"),
+        ({"keep_percent": 0.0}, "k is 0"),
+        ({"keep_percent": -5.0}, "k is -5"),
+        ({"keep_percent": 100.5}, "k is 100.5"),
+        ({"keep_percent": float("nan")}, "k is nan"),
+        ({"keep_percent": float("inf")}, "k is inf"),
+        ({"episodes_per_hypothesis": 0}, "n_e is 0"),
+        ({"num_candidates": 0}, "num_candidates is 0"),
+        ({"num_expert_episodes": 0}, "num_expert_episodes is 0"),
+        ({"episodes_per_hypothesis": 3}, "n_r = 10 is not a multiple of n_e = 3"),
+        ({"episodes_per_hypothesis": 2}, "n_i - 1 = 9 is not a multiple of n_e = 2"),
+    ],
+)
+def test_out_of_range_is_refused_by_name(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(IdaqError, match=named):
+        AdaptConfig(**options)
+
+
+@pytest.mark.parametrize("keep_percent", [1e-6, 10.0, 100.0])
+def test_any_percentage_is_allowed(keep_percent: float) -> None:
+    assert AdaptConfig(keep_percent=keep_percent).keep_percent == keep_percent
+
+
+def test_defaults_are_the_papers_for_point_robot() -> None:
+    """20 episodes, half of them reference, k = 10, n_e = 1 (Appendix C)."""
+    config = AdaptConfig()
+    assert config.num_episodes == 20
+    assert config.num_reference_episodes == config.num_iterative_episodes == 10
+    assert (config.keep_percent, config.episodes_per_hypothesis) == (10.0, 1)
+    assert (config.accept, config.final) == ("threshold", "posterior")
+    assert (config.reference, config.num_candidates) == ("farthest", 20)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 5))
+def test_repeats_count_against_the_budget(repeats: int, hypotheses: int, iterations: int) -> None:
+    config = AdaptConfig(
+        num_reference_episodes=repeats * hypotheses,
+        num_iterative_episodes=repeats * iterations + 1,
+        episodes_per_hypothesis=repeats,
+    )
+    assert config.num_reference_hypotheses == hypotheses
+    assert config.num_episodes == repeats * (hypotheses + iterations) + 1

@@ -1,0 +1,69 @@
+"""Methods by name."""
+
+import pytest
+
+from idaq.adapt import DEFAULT_METHODS, check_method, make_adapter, method_names, needs_models
+from idaq.adapt.config import AdaptConfig
+from idaq.adapt.expert_context import ExpertContext
+from idaq.adapt.idaq import Idaq
+from idaq.adapt.thompson import Posterior
+from idaq.adapt.uncertainty import BUILT_IN
+from idaq.errors import IdaqError
+from tests.fakes import ActsAsBelieved
+
+
+def test_every_method_makes_an_adapter() -> None:
+    kinds = {
+        name: type(make_adapter(name, AdaptConfig(), ActsAsBelieved())) for name in method_names()
+    }
+    assert kinds == {
+        "idaq-return": Idaq,
+        "idaq-prediction-error": Idaq,
+        "idaq-prediction-variance": Idaq,
+        "posterior": Posterior,
+        "posterior-zero": Posterior,
+        "expert-context": ExpertContext,
+    }
+    assert set(DEFAULT_METHODS) == set(kinds) - {"posterior-zero"}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_uncertainty_is_that_of_the_name(name: str) -> None:
+    adapter = make_adapter(f"idaq-{name}", AdaptConfig(), ActsAsBelieved())
+    assert isinstance(adapter, Idaq)
+    assert adapter.uncertainty is BUILT_IN[name]
+
+
+def test_only_prediction_needs_models() -> None:
+    needy = {name for name in method_names() if needs_models(name)}
+    assert needy == {"idaq-prediction-error", "idaq-prediction-variance"}
+
+
+def test_posterior_zero_only_changes_the_reference() -> None:
+    config = AdaptConfig(num_reference_episodes=3, reference="prior")
+    plain, zero = (
+        make_adapter(name, config, ActsAsBelieved()) for name in ("posterior", "posterior-zero")
+    )
+    assert isinstance(plain, Posterior)
+    assert isinstance(zero, Posterior)
+    assert (plain.config.reference, zero.config.reference) == ("prior", "zero")
+    assert plain.num_episodes == zero.num_episodes == 13
+
+
+def test_adapters_are_hashable_and_equal_by_value() -> None:
+    """They are static arguments of compiled programs: an equal one must not compile again."""
+    for name in method_names():
+        first, second = (make_adapter(name, AdaptConfig(), ActsAsBelieved()) for _ in range(2))
+        assert first == second
+        assert hash(first) == hash(second)
+
+
+@pytest.mark.parametrize("name", ["idaq-returns", "posteriour", "", "return"])
+def test_unknown_method_is_refused(name: str) -> None:
+    with pytest.raises(IdaqError, match="no adaptation method"):
+        check_method(name)
+
+
+def test_near_miss_gets_a_suggestion() -> None:
+    with pytest.raises(IdaqError, match="Did you mean 'idaq-return'"):
+        check_method("idaq-returns")

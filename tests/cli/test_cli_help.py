@@ -1,0 +1,107 @@
+"""What a newcomer reads: help, version, tables, and what goes where."""
+
+import json
+import re
+from typing import get_args
+
+import pytest
+
+from idaq.adapt import method_names
+from idaq.cli import Command
+from idaq.envs import FAMILIES
+from tests.program import Program
+
+COMMANDS = [each.__metadata__[0].name for each in get_args(Command)]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_without_a_command_the_commands_are_shown(
+    idaq: Program, arguments: tuple[str, ...]
+) -> None:
+    outcome = idaq(*arguments)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    for command in COMMANDS:
+        assert re.search(rf"• {command} +\S", outcome.out), f"{command} is not explained"
+    assert "idaq run point-robot" in outcome.out
+
+
+def test_version(idaq: Program) -> None:
+    outcome = idaq("--version")
+    assert outcome.code == 0
+    assert re.fullmatch(r"idaq \d+\.\d+\.\d+\n", outcome.out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_clean(idaq: Program, command: str) -> None:
+    """Every option has a sentence, and no default is shown that is not one."""
+    outcome = idaq(command, "--help")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    for noise in ("None", "STR", "TRUE", "False", "(default: )", "[default", "{}", "()"):
+        assert noise not in outcome.out
+    for block in re.split(r"\n[│| ]+(?=--[a-z])", outcome.out)[1:]:
+        words = re.findall(r"\b[a-z]{3,}\b", re.sub(r"\{.*?\}|--\S+", "", block))
+        assert len(words) >= 2, f"not explained: {block}"
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("collect", ("FAMILY", "--out DIR", "(default: data/FAMILY)", "(default: 45)")),
+        ("train", ("--data DIR", "(required)", "(default: the preset's)", "{default,paper}")),
+        ("adapt", ("RUN", "--k PERCENT", "METHOD", "{threshold,improvement}")),
+        ("run", ("FAMILY", "METHOD [METHOD ...]", "NAME=VALUE [NAME=VALUE ...]", "--json")),
+        ("report", ("RUN", "--json")),
+        ("bench", ("speed", "--out FILE")),
+    ],
+)
+def test_help_names_what_to_give(idaq: Program, command: str, wanted: tuple[str, ...]) -> None:
+    out = idaq(command, "--help").out
+    for text in wanted:
+        assert text in out
+
+
+def test_list_shows_every_family_method_and_preset(idaq: Program) -> None:
+    outcome = idaq("list")
+    assert outcome.code == 0
+    for name in (*FAMILIES, *method_names(), "default", "paper"):
+        assert name in outcome.out
+
+
+def test_list_as_json(idaq: Program) -> None:
+    listed = json.loads(idaq("list", "--json").out)
+    assert [family["name"] for family in listed["families"]] == list(FAMILIES)
+    assert [method["name"] for method in listed["methods"]] == list(method_names())
+    assert listed["presets"] == ["default", "paper"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("frobnicate",), ("frobnicate", "run")),
+        (("run",), ("FAMILY",)),
+        (("run", "point-robot", "--frobnicate"), ("--frobnicate",)),
+        (("run", "point-robot", "--preset", "papr"), ("--preset", "papr", "paper")),
+        (("run", "point-robot", "--seeds", "many"), ("--seeds", "many")),
+        (("run", "point-robot", "--seeds", "1.5"), ("--seeds", "1.5")),
+        (("run", "point-robot", "--seeds"), ("--seeds",)),
+        (("run", "point-robot", "--split", "train"), ("--split", "validation")),
+        (("run", "point-robot", "--k", "ten"), ("--k", "ten")),
+        (("run", "point-robot", "point-robot"), ("point-robot",)),
+        (("train",), ("--data",)),
+        (("adapt",), ("RUN",)),
+        (("adapt", "x", "--accept", "all"), ("--accept", "threshold")),
+        (("bench",), ("speed",)),
+        (("bench", "memory"), ("memory", "speed")),
+    ],
+)
+def test_words_that_do_not_parse(
+    idaq: Program, arguments: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    outcome = idaq(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+    for name in (*names, "--help"):
+        assert name in outcome.err

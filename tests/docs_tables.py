@@ -1,0 +1,107 @@
+"""The tables of README and docs, made from the raw results.
+
+`python -m tests.docs_tables` writes them between their markers; a test compares.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from idaq.bench.paper import published
+
+ROOT = Path(__file__).parent.parent
+FAMILIES = ("point-robot", "point-robot-sparse")
+NAMES = {
+    "idaq-return": "IDAQ, return",
+    "idaq-prediction-error": "IDAQ, prediction error",
+    "idaq-prediction-variance": "IDAQ, prediction variance",
+    "posterior": "posterior sampling (FOCAL)",
+    "expert-context": "expert context",
+    "idaq-return-released-code": "IDAQ, return, the released code's rules",
+    "idaq-return-farthest-first": "the same, `farthest-first`",
+}
+BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n.*?(?=\n\n(?!\|)|\Z)", re.DOTALL)
+
+
+def ours(family: str, run: str) -> dict[str, str]:
+    """Method: mean and interval, as text."""
+    summary = json.loads((ROOT / "results" / family / run / "summary.json").read_text())
+    return {
+        row["method"]: f"{row['mean']:.2f} [{row['ci95'][0]:.2f}, {row['ci95'][1]:.2f}]"
+        for row in summary["rows"]
+    }
+
+
+def paper(family: str, method: str) -> str:
+    """The paper's number, as text."""
+    number = published(family, method)
+    return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"
+
+
+def default_table(run: str) -> str:
+    """Both families, ours and the paper's."""
+    results = {family: ours(family, run) for family in FAMILIES}
+    lines = [
+        "| | Point-Robot | paper | Point-Robot-Sparse | paper |",
+        "|---|---|---|---|---|",
+    ]
+    for method in results[FAMILIES[0]]:
+        cells = [
+            cell for family in FAMILIES for cell in (results[family][method], paper(family, method))
+        ]
+        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def paper_preset_table() -> str:
+    """Both families and both discounts of the preset `paper`."""
+    lines = [
+        "| | Point-Robot | discount 0.9 | paper | Point-Robot-Sparse | discount 0.9 | paper |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    results = {
+        (family, run): ours(family, run)
+        for family in FAMILIES
+        for run in ("paper", "paper-discount-0.9")
+    }
+    for method in results[FAMILIES[0], "paper"]:
+        cells = [
+            cell
+            for family in FAMILIES
+            for cell in (
+                results[family, "paper"][method],
+                results[family, "paper-discount-0.9"].get(method, "-"),
+                paper(family, method),
+            )
+        ]
+        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def tables() -> dict[str, str]:
+    """Marker: table."""
+    return {
+        "default": default_table("default"),
+        "default-seeds-0": default_table("default-seeds-0"),
+        "paper": paper_preset_table(),
+    }
+
+
+def with_tables(text: str) -> str:
+    """A page with its tables as the results have them."""
+    current = tables()
+    return BLOCK.sub(lambda m: f"<!-- table: {m[1]} -->\n{current[m[1]]}", text)
+
+
+def pages() -> list[Path]:
+    """The pages that have tables."""
+    return [
+        page
+        for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+        if "<!-- table:" in page.read_text()
+    ]
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(with_tables(page.read_text()))

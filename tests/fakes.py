@@ -1,0 +1,204 @@
+"""Hand-made agents and task families whose every number can be worked out on paper."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.adapt import make_adapter
+from idaq.adapt.config import AdaptConfig
+from idaq.algos.base import Prediction
+from idaq.algos.batch import TrainData
+from idaq.envs.base import Step
+from idaq.evaluate import Results
+from idaq.types import Array, Episodes, PyTree, Spec
+from tests.tiny import QUICK
+
+HORIZON = 3
+SPEC = Spec(
+    obs_dim=1,
+    action_dim=2,
+    action_low=(-10.0, -10.0),
+    action_high=(10.0, 10.0),
+    horizon=HORIZON,
+    has_success=True,
+)
+
+
+@dataclass(frozen=True)
+class ActsAsBelieved:
+    """The action is the hypothesis, and the hypothesis is the mean action of the kept steps.
+
+    The agent is a dictionary: `prior` [tasks, 2], and `reward_offsets` [L], by which each model
+    mistakes the reward, times the length of the hypothesis; it knows the next observation.
+    """
+
+    spec: Spec = SPEC
+    config: Any = None
+    name: str = "acts-as-believed"
+    version: int = 1
+
+    def init(self, data: TrainData, key: Array) -> PyTree:
+        raise NotImplementedError
+
+    def update(self, state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
+        raise NotImplementedError
+
+    def finish(self, state: PyTree, data: TrainData) -> PyTree:
+        raise NotImplementedError
+
+    def agent_shapes(self, num_train_tasks: int) -> PyTree:
+        raise NotImplementedError
+
+    def encode(self, agent: PyTree, episodes: Episodes, keep: Array) -> Any:
+        weight = (episodes.valid & keep[:, None])[..., None]
+        total = jnp.maximum(weight.sum(), 1)
+        return (episodes.action * weight).sum(axis=(0, 1)) / total
+
+    def prior(self, agent: PyTree) -> Any:
+        return agent["prior"]
+
+    def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
+        offsets = agent["reward_offsets"][:, None] * jnp.linalg.norm(hypothesis)
+        shape = (len(agent["reward_offsets"]), *episodes.next_obs.shape)
+        return Prediction(
+            reward=episodes.reward,
+            next_obs=episodes.next_obs,
+            rewards=episodes.reward + offsets,
+            next_observations=jnp.broadcast_to(episodes.next_obs, shape),
+            valid=episodes.valid,
+        )
+
+    def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:
+        return ()
+
+    def act(
+        self, agent: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
+    ) -> tuple[Any, PyTree]:
+        return hypothesis, carry
+
+    def take_reward(self, agent: PyTree, carry: PyTree, reward: Array) -> PyTree:
+        return carry
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Every step is rewarded by minus the distance of the action from the task's target.
+
+    An action closer than 0.5 is a success. The observation counts the steps, and task i ends
+    after `lengths[i]` of them (the horizon where there are no lengths). `adapt` makes the rewards
+    noisy.
+    """
+
+    targets: tuple[tuple[float, float], ...]
+    lengths: tuple[int, ...] | None = None
+    noise: float = 0.0
+    spec: Spec = SPEC
+    name: str = "targets"
+    version: int = 1
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.targets)
+
+    @property
+    def task_params(self) -> NDArray[np.float32]:
+        return np.asarray(self.targets, np.float32)
+
+    def reset(self, task: Array, key: Array) -> tuple[Any, Any]:
+        return jnp.zeros(1), jnp.zeros(1)
+
+    def step(self, task: Array, state: Any, action: Array, key: Array) -> tuple[Any, Step]:
+        distance = jnp.linalg.norm(action - jnp.asarray(self.targets)[task])
+        state = state + 1.0
+        terminated = jnp.zeros((), bool)
+        if self.lengths is not None:
+            terminated = state[0] >= jnp.asarray(self.lengths)[task]
+        return state, Step(
+            obs=state, reward=-distance, terminated=terminated, success=distance < 0.5
+        )
+
+    def expert(self, task: Array, obs: Array, key: Array) -> Any:
+        return jnp.asarray(self.targets)[task]
+
+
+def agent(prior: Any, reward_offsets: tuple[float, ...] = (0.0, 1.0)) -> dict[str, Any]:
+    """An agent of `ActsAsBelieved`."""
+    return {
+        "prior": jnp.asarray(prior, jnp.float32),
+        "reward_offsets": jnp.asarray(reward_offsets, jnp.float32),
+    }
+
+
+def episode(action: Any, target: Array, length: Array, noise: Array) -> Episodes:
+    """An episode of `Targets` in which one action is repeated."""
+    steps = jnp.arange(HORIZON)
+    distance = jnp.linalg.norm(action - target)
+    return Episodes(
+        obs=steps[:, None] * 1.0,
+        action=jnp.tile(action, (HORIZON, 1)),
+        reward=noise - distance,
+        next_obs=steps[:, None] + 1.0,
+        terminated=steps + 1 == length,
+        success=jnp.full(HORIZON, distance < 0.5),
+        valid=steps < length,
+    )
+
+
+@cache
+def _program(method: str, config: AdaptConfig) -> Any:
+    """The meta-test loop of all seeds and tasks as one compiled program."""
+    adapter = make_adapter(method, config, ActsAsBelieved())
+
+    def one_task(
+        agent: PyTree, key: Array, target: Array, length: Array, noise: Array, given: PyTree
+    ) -> Any:
+        def run(state: PyTree, hypothesis: Any, noise: Array) -> tuple[PyTree, Any]:
+            seen = episode(hypothesis, target, length, noise)
+            return adapter.observe(agent, state, hypothesis, seen), (hypothesis, seen)
+
+        def explore(state: PyTree, noise: Any) -> tuple[PyTree, Any]:
+            return run(state, adapter.propose(agent, state), noise)
+
+        state, before = jax.lax.scan(explore, adapter.init(agent, key, given), noise[:-1])
+        state, final = run(state, adapter.commit(agent, state), noise[-1])
+        together = jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]]), before, final)
+        return adapter.record(state), *together
+
+    over_tasks = jax.vmap(one_task, in_axes=(None, 0, 0, 0, 0, 0))
+    return jax.jit(jax.vmap(over_tasks, in_axes=(0, 0, None, None, 0, 0)), compiler_options=QUICK)
+
+
+def adapt(
+    method: str,
+    config: AdaptConfig,
+    family: Targets,
+    agents: list[dict[str, Any]],
+    seeds: tuple[int, ...] | None = None,
+    given: Episodes | None = None,
+) -> Results:
+    """All tasks of a family and one agent per seed, as the meta-test loop does it."""
+    seeds = seeds or tuple(range(len(agents)))
+    num = make_adapter(method, config, ActsAsBelieved()).num_episodes
+    shape = (family.num_tasks, num, HORIZON)
+    noise = [family.noise * np.random.default_rng(seed).normal(size=shape) for seed in seeds]
+    record, hypotheses, episodes = _program(method, config)(
+        jax.tree.map(lambda *x: jnp.stack(x), *agents),
+        jnp.stack([jax.random.split(jax.random.key(seed), family.num_tasks) for seed in seeds]),
+        family.task_params,
+        np.asarray(family.lengths or [HORIZON] * family.num_tasks),
+        np.asarray(noise, np.float32),
+        given,
+    )
+    record |= {
+        "hypotheses": hypotheses,
+        "returns": episodes.returns,
+        "success": (episodes.success & episodes.valid).any(axis=-1),
+        "rewards": episodes.reward,
+        "valid": episodes.valid,
+    }
+    return {name: np.asarray(value) for name, value in record.items()}

@@ -1,0 +1,13 @@
+"""The program, its small job and what that leaves on disk."""
+
+from tests.program import (
+    _made,
+    compile_cache,
+    data,
+    idaq,
+    no_figures,
+    refused,
+    run,
+)
+
+__all__ = ["_made", "compile_cache", "data", "idaq", "no_figures", "refused", "run"]

@@ -1,0 +1,159 @@
+"""The numbers that must not change unless a version is raised.
+
+Each case names the versions that its numbers belong to (of families, algorithms and adapters)
+and computes them from scratch in seconds: a tiny dataset, a few updates, a few episodes. Learned
+numbers come from tasks with equal numbers of rows and from gaps far wider than rounding, so that
+they hold on other machines up to the tolerance.
+"""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idaq.adapt import make_adapter
+from idaq.algos.focal import Focal
+from idaq.data.collect import collect
+from idaq.data.store import Dataset, open_dataset
+from idaq.envs import FAMILIES
+from tests import fakes, tiny
+from tests.adapt import cases as adapt_cases
+from tests.learning.setting import ADAPT, DEFAULT_LIKE, adapt, train
+
+DIGITS = 6  # of every stored number
+
+Numbers = dict[str, list[float]]
+
+
+class Golden(NamedTuple):
+    """A case's numbers and the versions that they belong to."""
+
+    versions: dict[str, int]
+    numbers: Numbers
+
+
+def rounded(values: Any) -> list[float]:
+    """A flat list of few digits."""
+    flat = np.asarray(values, np.float64).ravel()
+    return [float(f"{value:.{DIGITS}g}") for value in flat]
+
+
+def summary(tree: Any) -> list[float]:
+    """Every leaf's sum and sum of squares."""
+    leaves = [leaf.astype(np.float64) for leaf in tiny.leaves(tree)]
+    return rounded([[leaf.sum(), (leaf**2).sum()] for leaf in leaves])
+
+
+# --- Families -------------------------------------------------------------------------------
+
+
+def _collected(name: str, place: Path) -> Dataset:
+    collect(FAMILIES[name], place / name, trajectories=2, seed=1)
+    return open_dataset(place / name, FAMILIES[name].spec)
+
+
+def family(name: str) -> Golden:
+    """The dataset of two trajectories per task."""
+    with tempfile.TemporaryDirectory() as place:
+        dataset = _collected(name, Path(place))
+        numbers = {
+            "returns": rounded(dataset.episode_returns()[::20]),
+            "mean_return": rounded(dataset.episode_returns().mean()),
+            "actions": rounded(dataset.arrays["actions"][::400]),
+            "observations": rounded(dataset.arrays["next_observations"][::400]),
+        }
+    return Golden({name: FAMILIES[name].version}, numbers)
+
+
+# --- Algorithms -----------------------------------------------------------------------------
+
+
+def algorithm(name: str) -> Golden:
+    """Five updates of a tiny network, and the agent that they make."""
+    focal = tiny.ALGORITHMS[name]
+    state = tiny.trained(focal, 4)
+    state, metrics = tiny.compiled_update(focal)(state, tiny.data(), jax.random.key(4))
+    agent = focal.finish(state, tiny.data())
+    episodes = tiny.episodes(3)
+    hypothesis = focal.encode(agent, episodes, jnp.asarray([True, False, True]))
+    actions, _ = jax.vmap(lambda obs: focal.act(agent, hypothesis, (), obs, jax.random.key(0)))(
+        episodes.obs[0]
+    )
+    numbers = {f"metric {key}": rounded(value) for key, value in sorted(metrics.items())}
+    numbers |= {
+        "encoder": summary(state.encoder),
+        "policy": summary(state.learner.policy),
+        "ensemble": summary(state.ensemble),
+        "hypothesis": rounded(hypothesis),
+        "actions": rounded(actions),
+        "prior": rounded(agent.prior[jnp.asarray([0, 3])]),  # tasks of equally many rows
+    }
+    return Golden({focal.name: focal.version}, numbers)
+
+
+# --- Adapters -------------------------------------------------------------------------------
+
+ADAPTERS = ("paper", "released", "untried, best", "prediction error", "prediction variance")
+
+
+def adapter(case: str) -> Golden:
+    """Every decision on the agent that acts as it believes."""
+    method, _, changes = adapt_cases.CASES[case]
+    made = make_adapter(method, adapt_cases.options(**changes), fakes.ActsAsBelieved())
+    found = adapt_cases.results(case)
+    names = ("hypotheses", "returns", "kept", "uncertainty", "threshold", "tied")
+    return Golden({method: made.version}, {name: rounded(found[name][:, ::2]) for name in names})
+
+
+def posterior() -> Golden:
+    """Posterior sampling on the same agent."""
+    made = make_adapter("posterior", adapt_cases.options(), fakes.ActsAsBelieved())
+    found = adapt_cases.posterior("two episodes each")
+    names = ("hypotheses", "returns", "kept")
+    numbers = {name: rounded(found[name][:, ::2]) for name in names}
+    return Golden({"posterior": made.version}, numbers)
+
+
+# --- All together ---------------------------------------------------------------------------
+
+
+def end_to_end(name: str, method: str) -> Golden:
+    """Collect, train for six updates, adapt: the returns of every episode."""
+    focal = Focal(DEFAULT_LIKE, FAMILIES[name].spec)
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = _collected(name, Path(folder))
+        agent = train(dataset, DEFAULT_LIKE, 6, 0, Path(folder))
+        found = adapt(dataset, DEFAULT_LIKE, agent, method, 0)
+    made = make_adapter(method, ADAPT, focal)
+    versions = {
+        name: FAMILIES[name].version,
+        focal.name: focal.version,
+        method: made.version,
+    }
+    numbers = {
+        "returns": rounded(found["returns"][:, ::5]),
+        "final_positions": rounded(found["observations"][:, ::5, -1, -1]),
+        "prior": rounded(agent.prior[::20]),
+    }
+    return Golden(versions, numbers)
+
+
+CASES: dict[str, Callable[[], Golden]] = {
+    **{f"family {name}": partial(family, name) for name in FAMILIES},
+    **{
+        f"algorithm {name}": partial(algorithm, name)
+        for name in tiny.ALGORITHMS
+        if name.endswith("+models")  # the policy learns the same without
+    },
+    **{f"adapter {name}": partial(adapter, name) for name in ADAPTERS},
+    "adapter posterior": posterior,
+    **{
+        f"end to end {method}": partial(end_to_end, "point-robot", method)
+        for method in ("idaq-return", "expert-context")
+    },
+}

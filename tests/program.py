@@ -1,0 +1,189 @@
+"""The program as its users run it, on a job so small that a second of it is much.
+
+Tests call `idaq.cli.main` in this process where they can, so that compiled programs are shared;
+what must be a process of its own (signals, locks, kills) shares the compile cache on disk.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from idaq.cli import main
+from idaq.data.store import Dataset, open_dataset
+
+NETWORKS = (
+    *("--set", "algorithm.encoder_hidden=[8]", "algorithm.learner.hidden=[8]"),
+    *("--set", "algorithm.ensemble.hidden=[8]", "algorithm.ensemble.size=2"),
+    *("--set", "algorithm.latent_dim=2", "algorithm.batch_size=4", "algorithm.context_size=4"),
+    *("--set", "algorithm.meta_batch_size=2"),
+    *("--set", "train.log_every_updates=1", "train.checkpoint_every_updates=2"),
+)
+TRAINING = ("--updates", "5", *NETWORKS)
+EPISODES = ("--n-r", "2", "--n-i", "2")
+JOB = (*TRAINING, *EPISODES, "--trajectories", "2")
+METHODS = ("idaq-prediction-error", "expert-context")
+RUN = ("run", "point-robot", *JOB, "--methods", *METHODS)
+UNSTABLE = ("timing.json", ".lock", "figures")  # what two equal runs need not share
+
+
+class Outcome(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Program = Callable[..., Outcome]
+Tree = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Compiled programs go to a directory of this session."""
+    place = tmp_path_factory.getbasetemp() / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(place))
+        yield place
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures have tests of their own and take longer than all else here."""
+    monkeypatch.setattr("idaq.report.figures.write_figures", lambda run: [])
+
+
+@pytest.fixture
+def idaq(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Run a command in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as stop:  # how tyro ends after --help and after a mistake
+            code = int(stop.code or 0)
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused(idaq: Program, tmp_path: Path) -> Program:
+    """Run a command that must end with one clear message and leave everything as it was."""
+
+    def call(*arguments: object, names: tuple[object, ...] = ()) -> Outcome:
+        before = tree(tmp_path)
+        outcome = idaq(*arguments)
+        assert outcome.code == 2, outcome
+        assert outcome.out == ""
+        assert "Traceback" not in outcome.err
+        assert outcome.err.startswith("idaq: ")
+        assert outcome.err.count("\n") == 1, "one message, and before anything was done"
+        for name in names:
+            assert str(name) in outcome.err
+        assert tree(tmp_path) == before
+        return outcome
+
+    return call
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """Run a command as a process of its own."""
+    command = [sys.executable, "-m", "idaq.cli", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> Outcome:
+    """Wait for a process to end."""
+    try:
+        out, err = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+    return Outcome(process.returncode, out, err)
+
+
+def tree(root: Path) -> Tree:
+    """Everything below a directory: when it was last written, and its contents."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        contents = "" if path.is_dir() else hashlib.sha256(path.read_bytes()).hexdigest()
+        found[str(path.relative_to(root))] = (path.stat().st_mtime_ns, contents)
+    return found
+
+
+def results(run: Path) -> dict[str, str]:
+    """The contents of a run, without what two equal runs need not share."""
+    found = {
+        name: contents for name, (_, contents) in tree(run).items() if not name.startswith(UNSTABLE)
+    }
+    if "run.json" in found:  # the state of the source may change between two runs
+        found["run.json"] = json.dumps(json.loads((run / "run.json").read_text())["identity"])
+    return found
+
+
+@pytest.fixture(scope="session")
+def _made(tmp_path_factory: pytest.TempPathFactory, compile_cache: Path) -> Path:
+    """A dataset and two finished runs, made once."""
+    place = tmp_path_factory.mktemp("made")
+    data = ("collect", "point-robot", "--trajectories", "2", "--out", str(place / "data"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("idaq.report.figures.write_figures", lambda run: [])
+        assert main([*data]) == 0
+        assert main([*RUN, "--seeds", "2", "--out", str(place / "run")]) == 0
+    return place
+
+
+@pytest.fixture
+def data(_made: Path, tmp_path: Path) -> Path:
+    """A copy of a small dataset."""
+    return Path(shutil.copytree(_made / "data", tmp_path / "data"))
+
+
+@pytest.fixture
+def run(_made: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run: `RUN` with two seeds."""
+    return Path(shutil.copytree(_made / "run", tmp_path / "run"))
+
+
+def change_arrays(data: Path, **changes: Any) -> None:
+    """Replace arrays of a dataset and keep its checksums right."""
+    for name, value in changes.items():
+        np.save(data / f"{name}.npy", value)
+        forge_checksum(data, name)
+
+
+def forge_checksum(data: Path, name: str) -> None:
+    """Make a dataset's checksum agree with an array file as it is now."""
+    contents = (data / f"{name}.npy").read_bytes()
+    change_json(data / "metadata.json", "sha256", name, to=hashlib.sha256(contents).hexdigest())
+
+
+def change_json(file: Path, *keys: str, to: Any) -> None:
+    """Set one value in a JSON file."""
+    whole = json.loads(file.read_text())
+    inner = whole
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = to
+    file.write_text(json.dumps(whole))
+
+
+def arrays_of(data: Path) -> dict[str, Any]:
+    """The arrays of a dataset, in memory."""
+    dataset: Dataset = open_dataset(data)
+    return {name: np.array(value) for name, value in dataset.arrays.items()}

@@ -1,0 +1,187 @@
+"""Small algorithms and data that the tests share, and their compiled updates.
+
+Programs are compiled without optimisation: they run for microseconds, and compiling is what a
+test pays for.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idaq.algos.batch import Normaliser, TrainData
+from idaq.algos.focal import Agent, Config, EnsembleConfig, Focal, State
+from idaq.algos.sac_brac import SacBracConfig
+from idaq.algos.td3_bc import Td3BcConfig
+from idaq.types import Array, Episodes, PyTree, Spec, Transition
+
+QUICK = {"xla_backend_optimization_level": 0}
+
+SPEC = Spec(obs_dim=3, action_dim=2, action_low=(-0.5, -1.0), action_high=(0.5, 3.0), horizon=4)
+NUM_TASKS = 6
+TASK_COUNTS = (8, 5, 8, 3, 8, 8)  # rows; episodes may differ in length
+TRAIN_TASKS = (0, 1, 3, 4)
+LATENT_DIM = 3
+
+LEARNERS: dict[str, SacBracConfig | Td3BcConfig] = {
+    "sac-brac": SacBracConfig(hidden=(8,), dual_steps=2),
+    "sac": SacBracConfig(hidden=(8,), divergence="none"),
+    "td3-bc": Td3BcConfig(hidden=(8,)),
+}
+
+
+def _focal(learner: SacBracConfig | Td3BcConfig, ensemble: EnsembleConfig | None) -> Focal:
+    config = Config(
+        latent_dim=LATENT_DIM,
+        encoder_hidden=(8,),
+        meta_batch_size=4,
+        batch_size=5,
+        context_size=6,
+        normalise=True,
+        learner=learner,
+        ensemble=ensemble,
+    )
+    return Focal(config, SPEC)
+
+
+ALGORITHMS = {
+    name + suffix: _focal(learner, ensemble)
+    for name, learner in LEARNERS.items()
+    for suffix, ensemble in (("", None), ("+models", EnsembleConfig(size=2, hidden=(8,))))
+}
+
+
+def changed(name: str, **changes: Any) -> Focal:
+    """An algorithm with some of its settings changed."""
+    algorithm = ALGORITHMS[name]
+    return replace(algorithm, config=replace(algorithm.config, **changes))
+
+
+@cache
+def data(seed: int = 0) -> TrainData:
+    """Random rows of six tasks, four of them for training; some rows end the task."""
+    rng = np.random.default_rng(seed)
+    num = sum(TASK_COUNTS)
+
+    def normal(*shape: int) -> Any:
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+    rows = Transition(
+        obs=normal(num, SPEC.obs_dim),
+        action=jnp.tanh(normal(num, SPEC.action_dim)),
+        reward=normal(num),
+        next_obs=normal(num, SPEC.obs_dim),
+        terminated=jnp.asarray(rng.random(num) < 0.3, jnp.float32),
+    )
+    starts = np.concatenate([[0], np.cumsum(TASK_COUNTS)[:-1]])
+    return TrainData(
+        rows=rows,
+        task_start=jnp.asarray(starts, jnp.int32),
+        task_count=jnp.asarray(TASK_COUNTS, jnp.int32),
+        train_tasks=jnp.asarray(TRAIN_TASKS, jnp.int32),
+        normaliser=Normaliser(
+            obs_mean=jnp.asarray([0.1, -0.2, 0.3]),
+            obs_std=jnp.asarray([0.5, 2.0, 1.0]),
+            reward_mean=jnp.asarray(0.25, jnp.float32),
+            reward_std=jnp.asarray(0.75, jnp.float32),
+        ),
+    )
+
+
+def episodes(num: int, seed: int = 0) -> Episodes:
+    """Random episodes of different lengths, [num, horizon, ...]."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, SPEC.horizon + 1, num)
+    low, high = np.asarray(SPEC.action_low), np.asarray(SPEC.action_high)
+
+    def normal(*shape: int) -> Any:
+        return jnp.asarray(rng.normal(size=(num, SPEC.horizon, *shape)), jnp.float32)
+
+    uniform = rng.random((num, SPEC.horizon, SPEC.action_dim))
+    nothing = jnp.zeros((num, SPEC.horizon), bool)
+    return Episodes(
+        obs=normal(SPEC.obs_dim),
+        action=jnp.asarray(low + uniform * (high - low), jnp.float32),
+        reward=normal(),
+        next_obs=normal(SPEC.obs_dim),
+        terminated=nothing,
+        success=nothing,
+        valid=jnp.asarray(np.arange(SPEC.horizon) < lengths[:, None]),
+    )
+
+
+class Counted:
+    """A compiled function that knows how often it was traced."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.traces = 0
+
+        def counted(*arguments: Any) -> Any:
+            self.traces += 1
+            return function(*arguments)
+
+        self._compiled = jax.jit(counted, compiler_options=QUICK)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._compiled(*arguments)
+
+
+@cache
+def compiled_update(algorithm: Focal) -> Counted:
+    """The update of an algorithm, compiled once per session."""
+    return Counted(algorithm.update)
+
+
+@cache
+def first_state(algorithm: Focal, seed: int = 0) -> State:
+    """A fresh state."""
+    return algorithm.init(data(), jax.random.key(seed))
+
+
+def trained(algorithm: Focal, num: int, seed: int = 0, on: TrainData | None = None) -> State:
+    """The state after `num` updates."""
+    state = first_state(algorithm, seed)
+    for index in range(num):
+        key = jax.random.fold_in(jax.random.key(seed), index)
+        state, _ = compiled_update(algorithm)(state, on or data(), key)
+    return state
+
+
+def leaves(tree: PyTree) -> list[np.ndarray[Any, Any]]:
+    """The arrays of a pytree, on the host."""
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def same_structure(first: PyTree, second: PyTree) -> bool:
+    """Whether two pytrees are nested alike."""
+    structure: Any = jax.tree.structure(first)
+    return bool(structure == jax.tree.structure(second))
+
+
+def same(first: PyTree, second: PyTree) -> bool:
+    """Whether two pytrees are bit-identical."""
+    if not same_structure(first, second):
+        return False
+    pairs = zip(leaves(first), leaves(second), strict=True)
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
+
+
+def close(first: PyTree, second: PyTree, rtol: float = 1e-4, atol: float = 1e-5) -> bool:
+    """Whether two pytrees agree up to rounding."""
+    pairs = zip(leaves(first), leaves(second), strict=True)
+    return all(np.allclose(a, b, rtol=rtol, atol=atol) for a, b in pairs)
+
+
+def keys(*seeds: int) -> Array:
+    """One key per seed."""
+    return jnp.stack([jax.random.key(seed) for seed in seeds])
+
+
+@cache
+def agent(algorithm: Focal, num_updates: int = 2) -> Agent:
+    """The agent after a few updates."""
+    return algorithm.finish(trained(algorithm, num_updates), data())
