@@ -71,6 +71,19 @@ def _empty_episode(data: Path) -> None:
     change_arrays(data, episode_offsets=offsets)
 
 
+def _join_two_episodes(data: Path) -> None:
+    arrays = arrays_of(data)
+    offsets, task = arrays["episode_offsets"], arrays["episode_task"]
+    assert task[0] == task[1]
+    arrays["truncated"][offsets[1] - 1] = False
+    change_arrays(
+        data,
+        truncated=arrays["truncated"],
+        episode_offsets=np.delete(offsets, 1),
+        episode_task=task[1:],
+    )
+
+
 def _without_task_7(data: Path) -> None:
     task = arrays_of(data)["episode_task"]
     task[task == 7] = 8
@@ -132,6 +145,8 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "NaN reward": (_set_value("rewards", 17, np.nan), "row 17"),
     "infinite": (_set_value("actions", 5, -np.inf), "row 5"),
     "infinite at the end": (_set_value("next_observations", -1, np.inf), "'next_observations'"),
+    "an end inside an episode": (_set_value("terminated", 7, True), "row 7"),
+    "longer than the horizon": (_join_two_episodes, "40 steps"),
     "empty episode": (_empty_episode, "Episode 4"),
     "no episodes": (_no_rows_at_all, ""),
     "task without episodes": (_without_task_7, "Task 7"),

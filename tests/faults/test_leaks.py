@@ -65,7 +65,8 @@ def spoil(data: Path, rows: NDArray[np.bool_]) -> None:
         garbage = 1e6 * rng.normal(size=arrays[name].shape)
         where = rows.reshape(-1, *[1] * (arrays[name].ndim - 1))
         arrays[name] = np.where(where, garbage, arrays[name]).astype(np.float32)
-    arrays["terminated"] = arrays["terminated"] ^ rows
+    ends = np.isin(np.arange(len(rows)), arrays["episode_offsets"][1:] - 1)
+    arrays["terminated"] = arrays["terminated"] ^ (rows & ends)
     del arrays["episode_offsets"], arrays["episode_task"]
     change_arrays(data, **arrays)
 

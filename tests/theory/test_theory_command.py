@@ -24,13 +24,13 @@ def test_ranges(text: str, expected: range) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("many", "write it as 3..10"),
-        ("", "write it as 3..10"),
-        ("3...10", "write it as 3..10"),
-        ("3..-1", "write it as 3..10"),
-        ("9..4", "write the smaller number first, 4..9"),
-        ("2..5", "start at 3"),
-        ("3..40", "stop at 12"),
+        ("many", "Write it as 3..10"),
+        ("", "Write it as 3..10"),
+        ("3...10", "Write it as 3..10"),
+        ("3..-1", "Write it as 3..10"),
+        ("9..4", "Write the smaller number first: 4..9"),
+        ("2..5", "Start at 3"),
+        ("3..40", "Stop at 12"),
     ],
 )
 def test_bad_ranges_say_what_to_do(text: str, message: str) -> None:

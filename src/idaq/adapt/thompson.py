@@ -83,7 +83,11 @@ class PosteriorState(NamedTuple):
 
 @dataclass(frozen=True)
 class Posterior:
-    """Prior hypotheses for n_r episodes, then q(z | all episodes so far)."""
+    """Prior hypotheses for n_r episodes, then q(z | all episodes so far).
+
+    With n_e > 1 a reference hypothesis runs n_e episodes, as IDAQ's does; afterwards the posterior
+    is updated after every episode, which favours this baseline.
+    """
 
     config: AdaptConfig
     algorithm: Algorithm

@@ -181,16 +181,15 @@ class Focal:
         return new_state, metrics | {"metric_loss": metric_value}
 
     def finish(self, state: State, data: TrainData) -> Agent:
-        """The agent, with the embedding of all rows of every training task as its prior.
-
-        Tasks with fewer rows than the largest one repeat theirs.
-        """
+        """The agent, with the embedding of all rows of every training task as its prior."""
         num_rows = int(data.task_count[data.train_tasks].max())
 
         def embed_task(task: Array) -> Any:
-            index = data.task_start[task] + jnp.arange(num_rows) % data.task_count[task]
+            place, count = jnp.arange(num_rows), data.task_count[task]
+            index = data.task_start[task] + jnp.minimum(place, count - 1)
             rows = _normalise(state.normaliser, Transition(*(x[index] for x in data.rows)))
-            return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward)
+            is_own = (place < count).astype(jnp.float32)
+            return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward, is_own)
 
         return self._agent(state, jax.lax.map(embed_task, data.train_tasks))
 

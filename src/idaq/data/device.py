@@ -10,6 +10,8 @@ from idaq.algos.batch import Normaliser, scale_action
 from idaq.data.store import Dataset
 from idaq.types import IntArray, Spec, Transition
 
+REWARD_STD_FLOOR = 1e-3  # rewards that hardly vary keep their scale
+
 
 def load_rows(dataset: Dataset, spec: Spec) -> tuple[Transition, Any, Any]:
     """All rows on the default device, and each task's first row and count."""
@@ -38,7 +40,7 @@ def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) ->
         obs_mean=_device(obs.mean(axis=0)),
         obs_std=_device(np.maximum(obs.std(axis=0), std_floor)),
         reward_mean=_device(reward.mean()),
-        reward_std=_device(np.maximum(reward.std(), 1e-6)),
+        reward_std=_device(np.maximum(reward.std(), REWARD_STD_FLOOR)),
     )
 
 

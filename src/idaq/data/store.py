@@ -217,6 +217,7 @@ def check_arrays(
             )
     _check_episodes(arrays, int(metadata["num_tasks"]), where)
     _check_shapes(arrays, where, spec)
+    _check_ends(arrays, where, spec)
     _check_values(arrays, where)
 
 
@@ -269,6 +270,25 @@ def _check_shapes(arrays: Arrays, where: str, spec: Spec | None) -> None:
                 f"'{name}' in '{where}' has shape {arrays[name].shape}.",
                 f"It must be {shape} here.",
             )
+
+
+def _check_ends(arrays: Arrays, where: str, spec: Spec | None) -> None:
+    """An episode ends once, at its last row, and within the horizon."""
+    offsets = arrays["episode_offsets"]
+    ended = np.asarray(arrays["terminated"]) | np.asarray(arrays["truncated"])
+    ended[offsets[1:] - 1] = False
+    if ended.any():
+        row = int(np.flatnonzero(ended)[0])
+        raise IdaqError(
+            f"'{where}' has an end (terminated or truncated) at row {row}, inside an episode.",
+            "Cut the episode there, or clear the flag.",
+        )
+    lengths = np.diff(offsets)
+    if spec is not None and lengths.max() > spec.horizon:
+        raise IdaqError(
+            f"Episode {int(lengths.argmax())} in '{where}' has {int(lengths.max())} steps.",
+            f"The family's horizon is {spec.horizon}.",
+        )
 
 
 def _check_values(arrays: Arrays, where: str) -> None:

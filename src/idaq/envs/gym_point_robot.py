@@ -49,13 +49,13 @@ class PointRobotEnv(gymnasium.Env[FloatArray, FloatArray]):
             int(self.np_random.integers(NUM_TASKS)) if drawn else int(self._fixed_task or 0)
         )
         self._position = np.zeros(2, np.float32)
-        return self._position, {}
+        return self._position.copy(), {}
 
     def step(self, action: FloatArray) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
         task = np.int32(self._task)
         _, result = self._step(task, self._position, np.asarray(action), self._key)
         self._position = np.asarray(result.obs)
-        return self._position, float(result.reward), False, False, {}
+        return self._position.copy(), float(result.reward), False, False, {}
 
 
 REWARDS: dict[str, Literal["dense", "sparse"]] = {
