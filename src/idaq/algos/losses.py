@@ -39,8 +39,12 @@ def dual_divergence(logit_policy: Array, logit_data: Array) -> Any:
     The ratio of the two densities is modelled as softplus of the dual critic c, which maximises
     this lower bound: D = log(softplus(c(a_policy)) + 1e-8) - softplus(c(a_data)) + 1.
     """
-    log_ratio = jnp.log(jax.nn.softplus(logit_policy) + DUAL_EPSILON)
-    return log_ratio - jax.nn.softplus(logit_data) + 1.0
+    return dual_log_ratio(logit_policy) - jax.nn.softplus(logit_data) + 1.0
+
+
+def dual_log_ratio(logit_policy: Array) -> Any:
+    """The part of the divergence that depends on the policy."""
+    return jnp.log(jax.nn.softplus(logit_policy) + DUAL_EPSILON)
 
 
 def dual_penalty(logit_between: Array) -> Any:

@@ -18,7 +18,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos.losses import dual_divergence, dual_penalty, squared_error, td_target
+from idaq.algos.losses import (
+    dual_divergence,
+    dual_log_ratio,
+    dual_penalty,
+    squared_error,
+    td_target,
+)
 from idaq.config import MAX_SIZE, require
 from idaq.nets import critic, policy
 from idaq.types import Array, PyTree, Spec, Transition
@@ -134,15 +140,14 @@ def update(
         loss = (drawn.log_prob - min_q).mean()
         loss += config.mean_regulariser * jnp.square(drawn.mean).mean()
         loss += config.log_std_regulariser * jnp.square(drawn.log_std).mean()
-        divergence = jnp.zeros(())
+        log_ratio = jnp.zeros(())
         if config.divergence == "kl-dual":
-            logit_policy = critic.q_value(state.dual, batch.obs, z, drawn.action)
-            logit_data = critic.q_value(state.dual, batch.obs, z, batch.action)
-            divergence = dual_divergence(logit_policy, logit_data).mean()
-            loss += state.alpha * divergence
-        return loss, (drawn, min_q, divergence)
+            logit = critic.q_value(state.dual, batch.obs, z, drawn.action)
+            log_ratio = dual_log_ratio(logit).mean()
+            loss += state.alpha * log_ratio  # the rest of D does not depend on the policy
+        return loss, (drawn, min_q, log_ratio)
 
-    (policy_loss_value, (drawn, min_q, divergence)), policy_grad = jax.value_and_grad(
+    (policy_loss_value, (drawn, min_q, log_ratio)), policy_grad = jax.value_and_grad(
         policy_loss, has_aux=True
     )(state.policy)
     policy_step, policy_opt = optimiser.update(policy_grad, state.policy_opt)
@@ -164,9 +169,10 @@ def update(
     dual, dual_opt, alpha = state.dual, state.dual_opt, state.alpha
     if config.divergence == "kl-dual":
         # --- Update dual critic and alpha ---
-        dual, dual_opt, metrics["dual_loss"] = _update_dual(
+        dual, dual_opt, metrics["dual_loss"], divergence = _update_dual(
             config, state, batches, drawn.action, z, dual_key
         )
+        metrics["policy_loss"] += state.alpha * (divergence - log_ratio)
         alpha = jnp.clip(alpha + divergence - config.divergence_target, 0.0, config.alpha_max)
         metrics |= {"divergence": divergence, "alpha": alpha}
     new_state = SacBracState(
@@ -191,11 +197,14 @@ def _update_dual(
     first_action: Array,
     z: Array,
     key: Array,
-) -> tuple[PyTree, PyTree, Any]:
-    """`dual_steps` steps of c, each on its own batch with actions of the policy as it was."""
+) -> tuple[PyTree, PyTree, Any, Any]:
+    """`dual_steps` steps of c, each on its own batch with actions of the policy as it was.
+
+    Also the last step's loss, and the divergence as c saw it before the first one.
+    """
     optimiser = optax.adam(config.dual_learning_rate)
     dual, dual_opt = state.dual, state.dual_opt
-    loss_value = jnp.zeros(())
+    losses, divergences = [], []
     for step, step_key in enumerate(jax.random.split(key, config.dual_steps)):
         action_key, between_key = jax.random.split(step_key)
         obs, data_action = batches.obs[step], batches.action[step]
@@ -205,13 +214,18 @@ def _update_dual(
         between = action + jax.random.uniform(between_key, (len(z), 1)) * (data_action - action)
         actions = jnp.concatenate([action, data_action, between])  # one pass for all three
 
-        def dual_loss(params: PyTree, obs: Array = obs, actions: Array = actions) -> Any:
+        def dual_loss(
+            params: PyTree, obs: Array = obs, actions: Array = actions
+        ) -> tuple[Any, Any]:
             logit = critic.q_value(params, jnp.tile(obs, (3, 1)), jnp.tile(z, (3, 1)), actions)
             at_policy, at_data, at_between = jnp.split(logit, 3)
             penalty = config.dual_penalty_weight * dual_penalty(at_between)
-            return penalty - dual_divergence(at_policy, at_data).mean()
+            divergence = dual_divergence(at_policy, at_data).mean()
+            return penalty - divergence, divergence
 
-        loss_value, grad = jax.value_and_grad(dual_loss)(dual)
+        (loss, divergence), grad = jax.value_and_grad(dual_loss, has_aux=True)(dual)
+        losses.append(loss)
+        divergences.append(divergence)
         dual_step, dual_opt = optimiser.update(grad, dual_opt)
         dual = optax.apply_updates(dual, dual_step)
-    return dual, dual_opt, loss_value
+    return dual, dual_opt, losses[-1], divergences[0]
