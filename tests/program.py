@@ -49,7 +49,7 @@ Tree = dict[str, tuple[int, str]]
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compiled programs go to a directory of this session."""
+    """Compiled programs go to a directory of the test run."""
     place = tmp_path_factory.getbasetemp() / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(place))
@@ -98,9 +98,19 @@ def refused(idaq: Program, tmp_path: Path) -> Program:
     return call
 
 
+# Ctrl-C reaches the program even where the tests run in the background of a shell, which has
+# its children ignore it.
+MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from idaq.cli import main
+sys.exit(main())
+"""
+
+
 def start(*arguments: object) -> subprocess.Popen[str]:
     """Run a command as a process of its own."""
-    command = [sys.executable, "-m", "idaq.cli", *map(str, arguments)]
+    command = [sys.executable, "-c", MAIN, *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

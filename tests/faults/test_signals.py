@@ -22,10 +22,11 @@ def test_two_processes_and_an_interrupt(idaq: Program, tmp_path: Path) -> None:
         while process.poll() is None and not list(place.glob("train/*.safetensors")):
             time.sleep(0.01)
         second = idaq(*endless)
-        while process.poll() is None:
+        for _ in range(5):  # one that falls into a callback of JAX may get lost
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(20)
+                break
     finally:
         first = finish(process)
     assert second.code == 2

@@ -82,7 +82,7 @@ def _measure_case(
     name: str, shapes: str, spec: Spec, config: Config, num_updates: int
 ) -> dict[str, Any]:
     algorithm = make_algorithm(config, spec)
-    data, keys = _random_data(spec), jnp.stack([jax.random.key(0)])
+    data, keys = random_data(spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
     first, timed = max(1, num_updates // 10), num_updates
     state, _ = _finished(run_updates(algorithm, state, data, keys, 0, first))
@@ -117,7 +117,7 @@ def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
     """IDAQ on Point-Robot with a fresh default agent: time per environment step, all included."""
     family = get_family("point-robot")
     algorithm = make_algorithm(resolve("default", family.name).algorithm, family.spec)
-    data = _random_data(family.spec)
+    data = random_data(family.spec)
     keys = jnp.stack([jax.random.key(0)])
     state = jax.tree.map(lambda x: x[0], new_state(algorithm, data, keys))
     single = data._replace(
@@ -134,7 +134,8 @@ def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
     return {"tasks": num_tasks, "steps": steps, "microseconds_per_step": 1e6 * seconds / steps}
 
 
-def _random_data(spec: Spec) -> TrainData:
+def random_data(spec: Spec) -> TrainData:
+    """Rows of the right shapes; speed does not depend on what is in them."""
     obs_key, action_key, reward_key, next_key = jax.random.split(jax.random.key(0), 4)
     num = NUM_TASKS * ROWS_PER_TASK
     rows = Transition(

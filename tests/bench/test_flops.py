@@ -1,0 +1,97 @@
+"""The operations that the speed benchmark counts are those that the compiled update does."""
+
+import math
+import re
+from dataclasses import replace
+
+import jax
+import pytest
+
+from idaq.algos import make_algorithm
+from idaq.bench.flops import agent_flops, ensemble_flops
+from idaq.bench.speed import AUTHORS_SECONDS, ML1, cases, random_data, speed_tables
+from idaq.train import one_seed
+
+SHAPE = re.compile(r"%?([\w.\-]+) = f32\[([\d,]*)\]")
+DOT = re.compile(
+    r"= f32\[([\d,]*)\][^=]*? dot\((?:f32\[[\d,]*\]\S* )?%([\w.\-]+), .*?"
+    r"lhs_contracting_dims=\{(\d+)\}"
+)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
+
+
+def compiled_products(name: str) -> int:
+    """Operations of all matrix products in the compiled update of a case."""
+    _, spec, config = cases()[name]
+    algorithm = make_algorithm(config, spec)
+    data, key = one_seed(random_data(spec), 0), jax.random.key(0)
+    state = jax.eval_shape(algorithm.init, data, key)
+    text = str(jax.jit(algorithm.update).lower(state, data, key).compile().as_text())
+    shapes = dict(SHAPE.findall(text))
+    products = [
+        2 * math.prod(numbers(out)) * numbers(shapes[left])[int(axis)]
+        for out, left, axis in DOT.findall(text)
+    ]
+    return sum(products)
+
+
+@pytest.mark.parametrize("name", ["FOCAL (paper), ML1", "FOCAL (paper), Point", "TD3+BC, ML1"])
+def test_no_product_is_computed_and_thrown_away(name: str) -> None:
+    _, spec, config = cases()[name]
+    counted = agent_flops(config, spec)
+    # the dual critic's pass at the policy's action is done for two losses and counted once
+    assert 0.999 * counted <= compiled_products(name) <= 1.021 * counted
+
+
+def test_the_papers_update_by_hand() -> None:
+    _, spec, config = cases()["FOCAL (paper), ML1"]
+    rows, context = 16 * 256, 16 * 400
+
+    def forward(inputs: int, outputs: int) -> int:
+        return 2 * (inputs * 200 + 200 * 200 + 200 * 200 + 200 * outputs)
+
+    def train(inputs: int, outputs: int) -> int:
+        return 3 * forward(inputs, outputs) - 2 * inputs * 200
+
+    def to_action(inputs: int) -> int:
+        return 2 * forward(inputs, 1) - 2 * inputs * 200 + 2 * 4 * 200
+
+    q, v = 39 + 20 + 4, 39 + 20
+    per_row = 2 * train(q, 1) + train(v, 1) + forward(v, 1) + train(v, 8) + 2 * to_action(q)
+    per_row += 9 * train(q, 1) + 2 * forward(v, 8) + to_action(q) - forward(q, 1)
+    assert agent_flops(config, spec) == context * train(39 + 4 + 1, 20) + rows * per_row
+    assert round(agent_flops(config, spec) / 1e9, 1) == 37.6  # as docs/speed.md says
+
+
+def test_models_are_counted_apart() -> None:
+    _, spec, config = cases()["FOCAL (paper), ML1 + models"]
+    assert spec == ML1
+    assert round(ensemble_flops(config, spec) / 1e9, 1) == 18.2
+    assert ensemble_flops(replace(config, ensemble=None), spec) == 0
+    assert agent_flops(config, spec) == agent_flops(replace(config, ensemble=None), spec)
+
+
+def test_tables_show_every_case() -> None:
+    row = {
+        "seconds_per_update": 0.25,
+        "updates_per_second": 4.0,
+        "gflop_per_update": 40.0,
+        "gflop_s": 160.0,
+        "matmul_gflop_s": 200.0,
+        "share_of_matmul": 0.8,
+        "authors_seconds_per_update": AUTHORS_SECONDS["ml1"],
+    }
+    result = {
+        "device": "cpu: test",
+        "learners": [{"name": name, **row} for name in cases()],
+        "models_alone": {"seconds_per_update": 0.1, "share_of_matmul": 0.7},
+        "adaptation": [{"tasks": 1, "steps": 400, "microseconds_per_step": 20.0}],
+        "peak_memory_mb": {"process": 1000.0},
+    }
+    learners, adaptation = speed_tables(result)
+    assert learners.row_count == len(cases())
+    assert adaptation.row_count == 1
+    assert "200 GFLOP/s" in str(learners.caption)
