@@ -18,9 +18,9 @@ NAMES = {
     "posterior": "posterior sampling (FOCAL)",
     "expert-context": "expert context",
     "idaq-return-released-code": "IDAQ, return, the released code's rules",
-    "idaq-return-farthest-first": "the same, `farthest-first`",
+    "idaq-return-farthest-first": "IDAQ, return, the released code's rules, `farthest-first`",
 }
-BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n.*?(?=\n\n(?!\|)|\Z)", re.DOTALL)
+BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->(?:\n\|[^\n]*)*")
 
 
 def ours(family: str, run: str) -> dict[str, str]:
@@ -78,12 +78,39 @@ def paper_preset_table() -> str:
     return "\n".join(lines)
 
 
+def speed_table() -> str:
+    """What `idaq bench speed` measured on two CPU cores."""
+    result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
+    lines = [
+        "| learner, shapes | s/update | updates/s | GFLOP | of matmul rate | authors' code, s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in result["learners"]:
+        authors = row["authors_seconds_per_update"]
+        lines.append(
+            f"| {row['name']} | {row['seconds_per_update']:.4f} | {row['updates_per_second']:.1f} "
+            f"| {row['gflop_per_update']:.1f} | {row['share_of_matmul']:.0%} | {authors or '-'} |"
+        )
+    models = result["models_alone"]
+    lines.append(
+        f"| the 4 + 4 models alone, ML1 | {models['seconds_per_update']:.4f} | - "
+        f"| {models['gflop_per_update']:.1f} | {models['share_of_matmul']:.0%} | - |"
+    )
+    for row in result["adaptation"]:
+        lines.append(
+            f"| IDAQ, {row['tasks']} task{'s' * (row['tasks'] > 1)} at once: "
+            f"{row['microseconds_per_step']:.1f} µs per environment step | | | | | 110 to 144 µs |"
+        )
+    return "\n".join(lines)
+
+
 def tables() -> dict[str, str]:
     """Marker: table."""
     return {
         "default": default_table("default"),
         "default-seeds-0": default_table("default-seeds-0"),
         "paper": paper_preset_table(),
+        "speed": speed_table(),
     }
 
 
