@@ -451,20 +451,21 @@ def main(arguments: list[str] | None = None) -> int:
 
         print(f"idaq {version('idaq')}")
         return 0
-    command = tyro.cli(
-        Command,
-        prog="idaq",
-        description="Offline meta-reinforcement learning with in-distribution online adaptation. "
-        "Start with `idaq run point-robot`; `idaq --version` prints the version.",
-        args=arguments or ["--help"],
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
-    )
+    command: Any = None
     try:
-        if isinstance(command, Theory):  # the one command that needs no JAX
-            return command.run()
-        _enable_compile_cache()
-        command.run()
+        command = tyro.cli(
+            Command,
+            prog="idaq",
+            description="Offline meta-reinforcement learning with in-distribution online "
+            "adaptation. Start with `idaq run point-robot`; `idaq --version` prints the version.",
+            args=arguments or ["--help"],
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+        )
+        if not isinstance(command, Theory):  # the one command that needs no JAX
+            _enable_compile_cache()
+        code: int = command.run() or 0
         sys.stdout.flush()
+        return code
     except IdaqError as error:
         return _fail(str(error))
     except BrokenPipeError:  # whoever reads stdout has seen enough
