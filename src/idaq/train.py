@@ -50,7 +50,10 @@ def one_seed(data: TrainData, index: int) -> TrainData:
 
 
 def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:
-    """`vmap` over the seed axis; a group of one runs the unbatched program, which is faster."""
+    """`vmap` over the seed axis; a group of one runs the unbatched program.
+
+    On a CPU seeds train in groups of one, so that a seed's bits do not depend on the others.
+    """
     if num_seeds > 1:
         return jax.vmap(function, in_axes=in_axes)
 
