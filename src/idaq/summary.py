@@ -34,7 +34,7 @@ def summarise(run: RunDir) -> dict[str, Any]:
     identity = run.manifest()["identity"]
     seeds = run.seeds()
     rows = []
-    for name in sorted(run.adapt_names(), key=_order):
+    for name in sorted(run.adapt_names(), key=method_order):
         done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
         if done == seeds and seeds:
             rows.append(_row(run, identity["algo"], name, seeds))
@@ -49,7 +49,8 @@ def summarise(run: RunDir) -> dict[str, Any]:
     return summary
 
 
-def _order(name: str) -> tuple[int, str]:
+def method_order(name: str) -> tuple[int, str]:
+    """The paper's methods first, in its order; then the others by name."""
     known = DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else len(DEFAULT_METHODS)
     return known, name
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt import DEFAULT_METHODS
 from idaq.adapt.config import AdaptConfig
 from idaq.bench.statistics import per_seed_mean
 from idaq.config import from_dict
 from idaq.data.store import METADATA_FILE, Dataset, open_dataset
 from idaq.errors import IdaqError
 from idaq.run_dir import RunDir, read_json
-from idaq.summary import RawResults, load_results
+from idaq.summary import RawResults, load_results, method_order
 
 DRAWN_ARRAYS = ("tasks", "kept", "observations", "valid")  # beside the returns
 
@@ -95,7 +94,7 @@ def load_run(run: RunDir) -> RunResults:
     seeds = run.seeds()
     methods = {
         name: _load_method(run, name, seeds)
-        for name in sorted(run.adapt_names(), key=_order)
+        for name in sorted(run.adapt_names(), key=method_order)
         if seeds and all(run.result_file(name, seed).is_file() for seed in seeds)
     }
     if not methods:
@@ -120,11 +119,6 @@ def _load_method(run: RunDir, name: str, seeds: list[int]) -> MethodResults:
                 "Remove it and adapt again with --resume.",
             )
     return MethodResults(name, config.num_reference_episodes, results)
-
-
-def _order(name: str) -> tuple[int, str]:
-    known = DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else len(DEFAULT_METHODS)
-    return known, name
 
 
 def load_dataset(run: RunDir) -> Dataset | None:
