@@ -13,7 +13,7 @@ from idaq.algos.focal import Config, EnsembleConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.config import from_dict, override, to_dict
-from idaq.envs import FAMILIES
+from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
 from idaq.presets import PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
 
@@ -164,7 +164,7 @@ def test_unknown_preset_and_family_are_refused() -> None:
 
 def test_paper_preset_follows_the_papers_table() -> None:
     """Appendix C for the point environments, and no BRAC there as released."""
-    for family in FAMILIES:
+    for family in POINT_FAMILIES:
         config = resolve("paper", family)
         algorithm, learner = config.algorithm, config.algorithm.learner
         assert isinstance(learner, SacBracConfig)

@@ -9,7 +9,7 @@ from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.data.collect import ExpertPolicy
 from idaq.evaluate import Results, evaluate
-from idaq.rollout import rollout
+from idaq.rollout import ScannedRollouts, rollout
 from idaq.types import Array
 from tests import fakes, tiny
 
@@ -28,8 +28,7 @@ CONFIG = AdaptConfig(
 def run(method: str, seeds: tuple[int, ...], tasks: tuple[int, ...] = (0, 1, 2)) -> Results:
     agents = [fakes.agent(np.asarray(PRIOR) + seed) for seed in seeds]
     return evaluate(
-        FAMILY,
-        ALGORITHM,
+        ScannedRollouts(FAMILY, ALGORITHM),
         make_adapter(method, CONFIG, ALGORITHM),
         jax.tree.map(lambda *x: jnp.stack(x), *agents),
         jnp.tile(jnp.asarray(tasks), (len(seeds), 1)),

@@ -14,7 +14,7 @@ from idaq import checkpoint
 from idaq.algos.batch import TrainData
 from idaq.algos.focal import Focal, State
 from idaq.data.store import Dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from idaq.envs.base import split_tasks
 from idaq.presets import TrainConfig
 from idaq.train import one_seed, train_data, train_group
@@ -182,7 +182,7 @@ def test_metrics_are_means_over_their_chunk(tmp_path: Path) -> None:
 
 
 def test_data_of_a_group_has_its_own_tasks_and_normalisers(datasets: dict[str, Dataset]) -> None:
-    family = FAMILIES["point-robot"]
+    family = POINT_FAMILIES["point-robot"]
     algorithm = Focal(SMALL.config, family.spec)
     splits = [split_tasks(100, seed).train for seed in (0, 1)]
     data = train_data(datasets["point-robot"], algorithm, splits)

@@ -89,6 +89,7 @@ def data(seed: int = 0) -> TrainData:
             reward_mean=jnp.asarray(0.25, jnp.float32),
             reward_std=jnp.asarray(0.75, jnp.float32),
         ),
+        start_std=jnp.asarray([0.2, 0.0, 1.5]),
     )
 
 

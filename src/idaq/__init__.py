@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from idaq.data.store import open_dataset
     from idaq.envs import get_family
     from idaq.errors import IdaqError
-    from idaq.pipeline import Seeds, adapt_all, run_all, train_all
+    from idaq.pipeline import adapt_all, run_all, train_all
     from idaq.presets import resolve
     from idaq.run_dir import RunDir
     from idaq.summary import load_results
+    from idaq.training import Seeds
 
 _PLACES = {
     "AdaptConfig": "idaq.adapt.config",
     "IdaqError": "idaq.errors",
     "RunDir": "idaq.run_dir",
-    "Seeds": "idaq.pipeline",
+    "Seeds": "idaq.training",
     "adapt_all": "idaq.pipeline",
     "collect": "idaq.data.collect",
     "get_family": "idaq.envs",

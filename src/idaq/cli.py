@@ -35,6 +35,8 @@ def _unset(metavar: str, default: str) -> Any:
 AS_SET_UP = "as the run is set up"
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Family = Annotated[Positional[str], arg(metavar="FAMILY")]
+Families = Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY [FAMILY ...]")]
+Workers = Annotated[int, _unset("INT", "one per core")]
 RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
 Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
 PresetInt = Annotated[int | None, _unset("INT", "the preset's")]
@@ -95,16 +97,20 @@ class Collect:
     """Episodes per task."""
     seed: int = 0
     """Seed of the behaviour policies' noise."""
+    workers: Workers = 0
+    """Processes that run simulators."""
 
     def run(self) -> None:
         from idaq.bench.paper import dataset_return
         from idaq.data.collect import collect
         from idaq.data.store import open_dataset
         from idaq.envs import get_family
+        from idaq.workers import WorkerPool
 
         family = get_family(self.family)
         out = Path("data") / self.family if self.out is None else self.out
-        collect(family, out, trajectories=self.trajectories, seed=self.seed)
+        with WorkerPool(self.workers) as pool:
+            collect(family, out, trajectories=self.trajectories, seed=self.seed, pool=pool)
         dataset = open_dataset(out, family.spec)
         paper = dataset_return(family.name)
         print(
@@ -173,7 +179,8 @@ class Train(_Training):
     """The dataset directory (make one with `idaq collect`)."""
 
     def run(self) -> None:
-        from idaq.pipeline import Seeds, dataset_family, train_all
+        from idaq.pipeline import dataset_family, train_all
+        from idaq.training import Seeds
 
         family = dataset_family(self.data)
         run = self.run_dir(family.name)
@@ -210,7 +217,8 @@ class _Adaptation:
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
     iterate: Annotated[
-        Literal["posterior", "untried"] | None, _unset("{posterior,untried}", AS_SET_UP)
+        Literal["posterior", "untried", "likely"] | None,
+        _unset("{posterior,untried,likely}", AS_SET_UP),
     ] = None
     """Iterative episodes run the posterior, or once that repeats a hypothesis not tried yet."""
     accept: Annotated[
@@ -255,16 +263,30 @@ class Adapt(_Adaptation):
     """Store the results under RUN/adapt/NAME."""
     data: Annotated[Path | None, _unset("DIR", "the data that the run was made from")] = None
     """Where the dataset is that expert context is taken from."""
+    workers: Workers = 0
+    """Processes that run simulators."""
     resume: Flag = False
     """Complete unfinished results; finished ones are printed."""
+    video: Flag = False
+    """Also film the first seed's first, selected and final episode: RUN/videos/NAME-task-00.gif.
+    Needs a simulator with a camera, and MuJoCo drawing without a screen."""
+    video_task: Annotated[int | None, _unset("TASK", "the first test task")] = None
+    """Which of the first seed's test tasks to film."""
     json: Flag = False
     """Print the summary as JSON."""
 
     def run(self) -> None:
-        from idaq.pipeline import adapt_all, run_config
+        from idaq.pipeline import adapt_all
         from idaq.run_dir import RunDir
+        from idaq.training import run_config
 
         run = RunDir(self.run_directory)
+        if self.video_task is not None and not self.video:
+            raise IdaqError("--video-task alone films nothing.", "Add --video.")
+        if self.video:
+            from idaq.report.video import check_video, write_video
+
+            check_video(run, self.video_task)
         summary = adapt_all(
             run,
             self.method,
@@ -272,55 +294,72 @@ class Adapt(_Adaptation):
             name=self.name,
             data=self.data,
             resume=self.resume,
+            workers=self.workers,
         )
-        _print_summary(run, summary, self.json)
+        _print_json(summary) if self.json else _print_table(run, summary)
+        if self.video:
+            name = self.method if self.name is None else self.name
+            _say(f"video: {write_video(run, name, self.video_task)}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(_Training):
     """The whole job on one family: collect, train, adapt with every method, draw figures."""
 
-    family: Family
-    """Name of the task family (see `idaq list`)."""
+    families: Families
+    """Task families by name or pattern, e.g. point-robot or 'ml1/*' (see `idaq list`). While one
+    trains, the next one's data is collected and the one before adapts."""
     methods: Methods = ()
     """Adaptation methods (see `idaq list`)."""
     trajectories: int = 45
     """Logged episodes per task."""
     data_seed: int = 0
     """Seed of the behaviour policies' noise."""
+    workers: Workers = 0
+    """Processes that run simulators."""
     adaptation: Annotated[_Adaptation, tyro.conf.arg(name="")] = field(default_factory=_Adaptation)
     json: Flag = False
-    """Print the summary as JSON."""
+    """Print the summary as JSON; a list where there are several families."""
 
     def run(self) -> None:
         import dataclasses
 
         from idaq.adapt import DEFAULT_METHODS
-        from idaq.envs import get_family
-        from idaq.pipeline import Seeds, run_all
+        from idaq.envs import match_families
+        from idaq.pipeline import Job, run_jobs
         from idaq.report.figures import write_figures
+        from idaq.run_dir import RunDir
+        from idaq.training import Seeds
 
-        family = get_family(self.family)
-        config = self.resolve(family.name)
-        adapt = self.adaptation.resolve(config.adapt)
-        run = self.run_dir(family.name)
-        summary = run_all(
-            run,
-            family,
-            preset=self.preset,
-            config=dataclasses.replace(config, adapt=adapt),
-            methods=[each for group in self.methods for each in group] or DEFAULT_METHODS,
-            seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
-            trajectories=self.trajectories,
-            data_seed=self.data_seed,
-            split=self.split,
-            resume=self.resume,
-            say=_say,
-        )
-        _print_summary(run, summary, self.json)
-        _say(f"results: {run.path}")
-        for figure in write_figures(run):
-            _say(f"figure: {figure}")
+        families = match_families(self.families)
+        jobs = []
+        for family in families:
+            config = self.resolve(family.name)
+            run = self.run_dir(family.name)
+            if len(families) > 1 and self.out is not None:
+                run = RunDir(self.out / family.name)
+            job = Job(
+                run=run,
+                family=family,
+                preset=self.preset,
+                config=dataclasses.replace(config, adapt=self.adaptation.resolve(config.adapt)),
+                methods=[each for group in self.methods for each in group] or DEFAULT_METHODS,
+                seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
+                trajectories=self.trajectories,
+                data_seed=self.data_seed,
+                split=self.split,
+                resume=self.resume,
+            )
+            jobs.append(job)
+        summaries = run_jobs(jobs, workers=self.workers, say=_say)
+        if self.json:
+            _print_json(summaries if len(summaries) > 1 else summaries[0])
+        for job, summary in zip(jobs, summaries, strict=True):
+            if not self.json:
+                _print_table(job.run, summary)
+            _say(f"results: {job.run.path}")
+            for figure in write_figures(job.run):
+                _say(f"figure: {figure}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +377,8 @@ class Report:
         from idaq.summary import summarise
 
         run = RunDir(self.run_directory)
-        _print_summary(run, summarise(run), self.json)
+        summary = summarise(run)
+        _print_json(summary) if self.json else _print_table(run, summary)
         for figure in write_figures(run):
             _say(f"figure: {figure}")
 
@@ -420,13 +460,10 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
-def _print_summary(run: "RunDir", summary: dict[str, Any], as_json: bool) -> None:
+def _print_table(run: "RunDir", summary: dict[str, Any]) -> None:
     from idaq.report.tables import summary_table
 
-    if as_json:
-        _print_json(summary)
-    else:
-        Console().print(summary_table(summary))
+    Console().print(summary_table(summary))
     shown = {row["method"] for row in summary["rows"]}
     for name in sorted(set(run.adapt_names()) - shown):
         _say(f"{name}: not all seeds have results; complete them with `idaq adapt --resume`")

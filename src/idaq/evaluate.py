@@ -8,17 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.base import Adapter
-from idaq.algos.base import Algorithm
-from idaq.envs.base import TaskFamily
-from idaq.rollout import rollout
+from idaq.envs.base import TaskFamily, is_jax_family
+from idaq.rollout import Rollouts
 from idaq.types import Array, Episodes, PyTree
 
 Results = dict[str, NDArray[Any]]
 
 
 def evaluate(
-    family: TaskFamily,
-    algorithm: Algorithm,
+    rollouts: Rollouts,
     adapter: Adapter,
     agents: PyTree,
     tasks: Array,
@@ -35,14 +33,13 @@ def evaluate(
     episodes, hypotheses = [], []
     for index in range(adapter.num_episodes):
         is_last = index == adapter.num_episodes - 1
-        hypothesis, episode = _run_episode(
-            family, algorithm, adapter, is_last, agents, state, tasks, keys, index
-        )
+        hypothesis, episode_keys = _propose(adapter, is_last, agents, state, tasks, keys, index)
+        episode = rollouts.run(agents, hypothesis, tasks, episode_keys)
         state = _observe(adapter, agents, state, hypothesis, episode)
         episodes.append(jax.tree.map(np.asarray, episode))
         hypotheses.append(np.asarray(hypothesis))
     record = jax.vmap(jax.vmap(adapter.record))(state)
-    return _results(episodes, hypotheses, record, family)
+    return _results(episodes, hypotheses, record, rollouts.family)
 
 
 def _results(
@@ -55,9 +52,10 @@ def _results(
     if family.spec.has_success:
         results["success"] = (stacked.success & stacked.valid).any(axis=-1)
     results["hypotheses"] = np.stack(hypotheses, axis=2)
-    first = stacked.obs[..., :1, :]
-    results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)
-    results["valid"] = stacked.valid
+    if is_jax_family(family):  # small ones; a simulator's would be a hundred times everything else
+        first = stacked.obs[..., :1, :]
+        results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)
+        results["valid"] = stacked.valid
     return results
 
 
@@ -72,10 +70,8 @@ def _init(
     return jax.vmap(one_seed)(agents, keys, tasks, given)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _run_episode(
-    family: TaskFamily,
-    algorithm: Algorithm,
+@partial(jax.jit, static_argnums=(0, 1))
+def _propose(
     adapter: Adapter,
     is_last: bool,
     agents: PyTree,
@@ -83,18 +79,15 @@ def _run_episode(
     tasks: Array,
     keys: Array,
     index: Array,
-) -> tuple[Any, Episodes]:
+) -> tuple[Any, Any]:
+    """Hypotheses and keys of the next episode, [seeds, tasks, ...]."""
     choose = adapter.commit if is_last else adapter.propose
 
-    def one_task(agent: PyTree, state: PyTree, task: Array, key: Array) -> tuple[Any, Episodes]:
-        hypothesis = choose(agent, state)
-        return hypothesis, rollout(family, algorithm, agent, hypothesis, task, key)
+    def one_seed(agent: PyTree, state: PyTree, key: Array) -> tuple[Any, Any]:
+        task_keys = jax.random.split(jax.random.fold_in(key, 1 + index), tasks.shape[1])
+        return jax.vmap(choose, in_axes=(None, 0))(agent, state), task_keys
 
-    def one_seed(agent: PyTree, state: PyTree, tasks: Array, key: Array) -> tuple[Any, Episodes]:
-        task_keys = jax.random.split(jax.random.fold_in(key, 1 + index), tasks.shape[0])
-        return jax.vmap(one_task, in_axes=(None, 0, 0, 0))(agent, state, tasks, task_keys)
-
-    return jax.vmap(one_seed)(agents, state, tasks, keys)
+    return jax.vmap(one_seed)(agents, state, keys)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -12,6 +12,7 @@ from idaq.adapt.config import AdaptConfig
 from idaq.algos.focal import Config, EnsembleConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
+from idaq.envs.ml1_experts import ml1_names
 from idaq.errors import IdaqError
 
 Preset = Literal["default", "paper"]
@@ -72,10 +73,52 @@ def _default_point() -> RunConfig:
     )
 
 
+def _paper_ml1() -> RunConfig:
+    """Meta-World ML1: metric weight 100, BRAC, context of 400, ten episodes."""
+    return RunConfig(
+        algorithm=Config(metric_weight=100.0, ensemble=EnsembleConfig()),
+        train=TrainConfig(num_updates=300_000),
+        adapt=AdaptConfig(
+            num_reference_episodes=5,
+            num_iterative_episodes=5,
+            keep_percent=20.0,
+            reference="farthest",
+            num_candidates=5,
+        ),
+    )
+
+
+def _default_ml1() -> RunConfig:
+    hidden = (256, 256)
+    return RunConfig(
+        algorithm=Config(
+            encoder_hidden=hidden,
+            normalise=True,
+            batch_size=64,
+            context_size=64,
+            learner=Td3BcConfig(hidden=hidden),
+            ensemble=EnsembleConfig(hidden=hidden),
+        ),
+        train=TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000),
+        adapt=AdaptConfig(
+            num_reference_episodes=5,
+            num_iterative_episodes=5,
+            keep_percent=20.0,
+            reference="farthest-first",
+            iterate="untried",
+            accept="improvement",
+            final="best",
+        ),
+    )
+
+
 _POINT = ("point-robot", "point-robot-sparse")
+_ML1 = tuple(f"ml1/{name}" for name in ml1_names())
 _RESOLVERS = {
     ("default", _POINT): _default_point,
     ("paper", _POINT): _paper_point,
+    ("default", _ML1): _default_ml1,
+    ("paper", _ML1): _paper_ml1,
 }
 
 
@@ -88,7 +131,7 @@ def resolve(preset: str, family: str) -> RunConfig:
             return make()
     raise IdaqError(
         f"Preset '{preset}' does not cover the family '{family}'.",
-        f"It covers: {', '.join(_POINT)}.",
+        f"It covers: {', '.join(_POINT)} and ml1/....",
     )
 
 

@@ -2,6 +2,7 @@
 
 RUN/run.json              what the run is: family, preset, resolved config, data, versions
 RUN/data/                 the dataset, where `idaq run` collected it
+RUN/dataset.json          returns and successes of the data, per task: what scores are relative to
 RUN/seeds.json            the groups of seeds that train together
 RUN/train/GROUP.safetensors   a group's latest checkpoint, while it trains
 RUN/seeds/seed-000/       split.json, agent.safetensors, metrics.jsonl, tensorboard/
@@ -9,6 +10,7 @@ RUN/adapt/METHOD/         config.json and raw results per seed, seed-000.npz
 RUN/summary.json          one row per method, computed from the raw results
 RUN/timing.json           wall times of the stages
 RUN/figures/
+RUN/videos/               NAME-task-00.gif, where `idaq adapt --video` made one
 """
 
 import fcntl
@@ -42,6 +44,10 @@ class RunDir:
         return self.path / "data"
 
     @property
+    def dataset_file(self) -> Path:
+        return self.path / "dataset.json"
+
+    @property
     def groups_file(self) -> Path:
         return self.path / "seeds.json"
 
@@ -56,6 +62,9 @@ class RunDir:
     @property
     def figures(self) -> Path:
         return self.path / "figures"
+
+    def video_file(self, name: str, task: int) -> Path:
+        return self.path / "videos" / f"{name}-task-{task:02d}.gif"
 
     @property
     def checkpoints(self) -> Path:

@@ -7,9 +7,15 @@ from numpy.typing import NDArray
 
 from idaq.adapt import DEFAULT_METHODS
 from idaq.atomic import write_json
-from idaq.bench.statistics import bootstrap_interval, per_seed_mean
+from idaq.bench.statistics import (
+    bootstrap_interval,
+    capped_score,
+    normalised_score,
+    per_seed_mean,
+)
+from idaq.data.describe import successful_return
 from idaq.errors import IdaqError
-from idaq.run_dir import RunDir
+from idaq.run_dir import RunDir, read_json
 
 _REMEDY = "Remove it and adapt again with --resume."
 RawResults = dict[str, NDArray[Any]]
@@ -62,18 +68,38 @@ def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
             f"The results in '{run.adapt(name)}' differ in shape between seeds.",
             "Remove them and adapt again with --resume.",
         )
-    returns = np.stack([r["returns"] for r in results])  # [seeds, tasks, episodes]
-    means = per_seed_mean(returns[..., -1])
-    low, high = bootstrap_interval(means)
-    success = None
+    final = np.stack([r["returns"][:, -1] for r in results])  # [seeds, tasks]
+    row: dict[str, Any] = {"algo": algo, "method": name}
+    row |= _mean_and_interval("mean", "ci95", per_seed_mean(final))
+    row |= {"success": None, "episodes": int(results[0]["returns"].shape[1])}
+    row |= {"tasks": int(final.shape[1])}
     if all("success" in r for r in results):
-        success = float(np.mean([r["success"][:, -1].mean() for r in results]))
-    return {
-        "algo": algo,
-        "method": name,
-        "mean": float(means.mean()),
-        "ci95": [low, high],
-        "success": success,
-        "episodes": int(returns.shape[2]),
-        "tasks": int(returns.shape[1]),
-    }
+        success = np.stack([r["success"][:, -1] for r in results])
+        row |= _mean_and_interval("success", "success_ci95", per_seed_mean(success))
+        row |= _scores(run, final, [r["tasks"].tolist() for r in results])
+    return row
+
+
+def _scores(run: RunDir, final: NDArray[Any], tasks: list[list[int]]) -> dict[str, Any]:
+    """Returns over the expert's, where the data has successes to measure by.
+
+    `score`: over the mean return of the successful logged episodes of the same tasks;
+    `score_capped`: the same, at most 1 per seed; `score_dataset`: over the dataset's mean return.
+    """
+    if not run.dataset_file.is_file():
+        return {}
+    data = read_json(run.dataset_file)
+    expert = [successful_return(data, each) for each in tasks]
+    row: dict[str, Any] = {}
+    if all(value is not None for value in expert):
+        pairs = [(returns[None], value) for returns, value in zip(final, expert, strict=True)]
+        score = np.concatenate([normalised_score(r, v) for r, v in pairs if v is not None])
+        capped = np.concatenate([capped_score(r, v) for r, v in pairs if v is not None])
+        row |= _mean_and_interval("score", "score_ci95", score)
+        row |= _mean_and_interval("score_capped", "score_capped_ci95", capped)
+    relative = normalised_score(final, data["mean_return"])
+    return row | _mean_and_interval("score_dataset", "score_dataset_ci95", relative)
+
+
+def _mean_and_interval(mean: str, interval: str, per_seed: NDArray[Any]) -> dict[str, Any]:
+    return {mean: float(per_seed.mean()), interval: list(bootstrap_interval(per_seed))}

@@ -17,14 +17,21 @@ import jax.numpy as jnp
 from idaq import checkpoint
 from idaq.algos.base import Algorithm
 from idaq.algos.batch import TrainData
-from idaq.data.device import fit_normaliser, load_rows
+from idaq.data.device import fit_normaliser, load_rows, start_std
 from idaq.data.store import Dataset
 from idaq.metrics import MetricsLog
 from idaq.presets import TrainConfig
 from idaq.types import Array, IntArray, PyTree
 
 INIT_STREAM, UPDATE_STREAM = 0, 1  # what a seed's key is folded with
-SEED_AXES = TrainData(rows=None, task_start=None, task_count=None, train_tasks=0, normaliser=0)  # type: ignore[arg-type]
+SEED_AXES = TrainData(
+    rows=None,  # type: ignore[arg-type]
+    task_start=None,
+    task_count=None,
+    train_tasks=0,
+    normaliser=0,  # type: ignore[arg-type]
+    start_std=0,
+)
 
 
 def train_data(
@@ -40,13 +47,18 @@ def train_data(
         task_count=counts,
         train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
         normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
+        start_std=jnp.stack([start_std(dataset, tasks) for tasks in train_tasks]),
     )
 
 
 def one_seed(data: TrainData, index: int) -> TrainData:
     """The view of one seed of a group."""
     pick = partial(jax.tree.map, lambda x: x[index])
-    return data._replace(train_tasks=data.train_tasks[index], normaliser=pick(data.normaliser))
+    return data._replace(
+        train_tasks=data.train_tasks[index],
+        normaliser=pick(data.normaliser),
+        start_std=data.start_std[index],
+    )
 
 
 def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:

@@ -18,8 +18,7 @@ def refuse_run(refused: Program, tmp_path: Path, *arguments: str, names: tuple[s
 def test_unknown_family(refused: Program, tmp_path: Path, command: str) -> None:
     out = tmp_path / "new"
     outcome = refused(command, "point-robt", "--out", out, names=("point-robt",))
-    assert "Did you mean 'point-robot'?" in outcome.err
-    assert "point-robot-sparse" in outcome.err
+    assert "Did you mean 'point-robot' or 'point-robot-sparse'? `idaq list`" in outcome.err
 
 
 def test_unknown_method(refused: Program, tmp_path: Path, run: Path) -> None:

@@ -186,7 +186,7 @@ def test_too_little_memory_is_an_error(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 320000032000 bytes.")
 
-    monkeypatch.setattr("idaq.pipeline.evaluate", evaluate)
+    monkeypatch.setattr("idaq.adaptation.evaluate", evaluate)
     outcome = idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
     assert outcome.code == 2
     assert "not enough memory" in outcome.err
@@ -199,7 +199,7 @@ def test_a_mistake_of_ours_is_not_hidden(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("unexpected")
 
-    monkeypatch.setattr("idaq.pipeline.evaluate", evaluate)
+    monkeypatch.setattr("idaq.adaptation.evaluate", evaluate)
     with pytest.raises(RuntimeError, match="unexpected"):
         idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
 

@@ -8,9 +8,10 @@ from idaq.config import override
 from idaq.data.collect import collect
 from idaq.envs import get_family
 from idaq.errors import IdaqError
-from idaq.pipeline import Seeds, adapt_all, run_all, run_config, train_all
+from idaq.pipeline import adapt_all, run_all, train_all
 from idaq.presets import RunConfig, resolve
 from idaq.run_dir import RunDir
+from idaq.training import Seeds, run_config
 from tests.program import METHODS, RUN, results
 
 

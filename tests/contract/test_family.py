@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from idaq.data.collect import ExpertPolicy
-from idaq.envs import FAMILIES
-from idaq.envs.base import TaskFamily
+from idaq.envs import POINT_FAMILIES
+from idaq.envs.base import JaxFamily
 from idaq.rollout import rollout
 from tests import tiny
 
 
-@pytest.fixture(params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> TaskFamily:
-    return FAMILIES[str(request.param)]
+@pytest.fixture(params=POINT_FAMILIES)
+def family(request: pytest.FixtureRequest) -> JaxFamily:
+    return POINT_FAMILIES[str(request.param)]
 
 
-def test_description(family: TaskFamily) -> None:
-    assert FAMILIES[family.name] is family
+def test_description(family: JaxFamily) -> None:
+    assert POINT_FAMILIES[family.name] is family
     assert isinstance(hash(family), int)
     assert family.version >= 1
     assert len(family.task_params) == family.num_tasks
@@ -28,7 +28,7 @@ def test_description(family: TaskFamily) -> None:
     assert len(np.unique(family.task_params, axis=0)) == family.num_tasks
 
 
-def test_functions_have_the_announced_shapes(family: TaskFamily) -> None:
+def test_functions_have_the_announced_shapes(family: JaxFamily) -> None:
     spec, task, key = family.spec, jnp.asarray(3), jax.random.key(0)
     state, obs = jax.eval_shape(family.reset, task, key)
     assert (obs.shape, obs.dtype) == ((spec.obs_dim,), jnp.float32)
@@ -42,7 +42,7 @@ def test_functions_have_the_announced_shapes(family: TaskFamily) -> None:
         assert (flag.shape, flag.dtype) == ((), jnp.bool_)
 
 
-def test_rollouts_are_deterministic_in_their_key(family: TaskFamily) -> None:
+def test_rollouts_are_deterministic_in_their_key(family: JaxFamily) -> None:
     @jax.jit
     def run(key: jax.Array) -> object:
         task = jnp.asarray(7)

@@ -7,7 +7,7 @@ import pytest
 
 from idaq.data.collect import collect
 from idaq.data.store import Dataset, open_dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from idaq.errors import IdaqError
 from tests import fakes
 
@@ -21,7 +21,9 @@ def test_defaults(datasets: dict[str, Dataset]) -> None:
         assert dataset.num_transitions == 90_000
         np.testing.assert_array_equal(dataset.arrays["episode_task"], np.repeat(np.arange(100), 45))
         assert dataset.metadata["generator"] == {"trajectories": 45, "seed": 0}
-        np.testing.assert_allclose(dataset.metadata["task_params"], FAMILIES[name].task_params)
+        np.testing.assert_allclose(
+            dataset.metadata["task_params"], POINT_FAMILIES[name].task_params
+        )
         assert {"idaq", "jax", "numpy", "python"} <= set(dataset.metadata["versions"])
 
 
@@ -52,7 +54,7 @@ def test_episodes_differ(datasets: dict[str, Dataset]) -> None:
 
 
 def test_collection_is_seeded(tmp_path: Path) -> None:
-    family = FAMILIES["point-robot"]
+    family = POINT_FAMILIES["point-robot"]
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):
         collect(family, tmp_path / name, trajectories=1, seed=seed)
     first, again, other = (open_dataset(tmp_path / n) for n in ("first", "again", "other"))
@@ -82,7 +84,7 @@ def test_ragged_episodes_end_where_the_task_does(tmp_path: Path) -> None:
 
 def test_refuses_no_trajectories_and_a_place_that_is_taken(tmp_path: Path) -> None:
     with pytest.raises(IdaqError, match="trajectories"):
-        collect(FAMILIES["point-robot"], tmp_path / "new", trajectories=0)
+        collect(POINT_FAMILIES["point-robot"], tmp_path / "new", trajectories=0)
     with pytest.raises(IdaqError, match="exists already"):
-        collect(FAMILIES["point-robot"], tmp_path)
+        collect(POINT_FAMILIES["point-robot"], tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import pytest
 from idaq.algos.batch import scale_action
 from idaq.data.device import fit_normaliser, load_rows
 from idaq.data.store import Dataset, open_dataset, write_dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from tests.data.test_store import METADATA, arrays
 
 LENGTHS, TASKS = [4, 1, 3, 2, 5], [0, 0, 1, 2, 2]
@@ -21,7 +21,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 def test_rows_are_all_rows_with_scaled_actions(datasets: dict[str, Dataset]) -> None:
-    dataset, spec = datasets["point-robot"], FAMILIES["point-robot"].spec
+    dataset, spec = datasets["point-robot"], POINT_FAMILIES["point-robot"].spec
     rows, starts, counts = load_rows(dataset, spec)
     np.testing.assert_array_equal(rows.obs, dataset.arrays["observations"])
     np.testing.assert_array_equal(rows.next_obs, dataset.arrays["next_observations"])
@@ -33,7 +33,7 @@ def test_rows_are_all_rows_with_scaled_actions(datasets: dict[str, Dataset]) -> 
 
 
 def test_truncation_is_not_termination(dataset: Dataset) -> None:
-    rows, _, _ = load_rows(dataset, FAMILIES["point-robot"].spec)
+    rows, _, _ = load_rows(dataset, POINT_FAMILIES["point-robot"].spec)
     np.testing.assert_array_equal(rows.terminated, dataset.arrays["terminated"])
     assert rows.terminated.sum() == 2.0  # of five ends
 

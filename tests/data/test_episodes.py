@@ -8,13 +8,13 @@ import pytest
 from idaq.data.collect import collect
 from idaq.data.episodes import expert_episodes
 from idaq.data.store import Dataset, open_dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from idaq.errors import IdaqError
 from tests import fakes
 
 
 def test_expert_episodes_are_whole_episodes_of_their_task(datasets: dict[str, Dataset]) -> None:
-    dataset, family = datasets["point-robot"], FAMILIES["point-robot"]
+    dataset, family = datasets["point-robot"], POINT_FAMILIES["point-robot"]
     tasks = np.array([4, 70])
     chosen = expert_episodes(dataset, family, tasks, 0, 3)
     assert chosen.reward.shape == (2, 3, 20)
@@ -32,7 +32,11 @@ def test_expert_episodes_are_whole_episodes_of_their_task(datasets: dict[str, Da
 
 
 def test_expert_episodes_are_fixed_by_the_seed(datasets: dict[str, Dataset]) -> None:
-    dataset, family, tasks = datasets["point-robot"], FAMILIES["point-robot"], np.array([4, 70])
+    dataset, family, tasks = (
+        datasets["point-robot"],
+        POINT_FAMILIES["point-robot"],
+        np.array([4, 70]),
+    )
     first, again, other = (expert_episodes(dataset, family, tasks, s, 1) for s in (0, 0, 1))
     np.testing.assert_array_equal(first.reward, again.reward)
     assert not np.array_equal(first.reward, other.reward)
@@ -43,7 +47,9 @@ def test_expert_episodes_are_fixed_by_the_seed(datasets: dict[str, Dataset]) -> 
 
 def test_asking_for_more_expert_episodes_than_there_are(datasets: dict[str, Dataset]) -> None:
     with pytest.raises(IdaqError, match="45 episodes and 46"):
-        expert_episodes(datasets["point-robot"], FAMILIES["point-robot"], np.array([4]), 0, 46)
+        expert_episodes(
+            datasets["point-robot"], POINT_FAMILIES["point-robot"], np.array([4]), 0, 46
+        )
 
 
 def test_shorter_episodes_are_padded_and_marked(tmp_path: Path) -> None:

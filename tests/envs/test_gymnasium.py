@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import idaq.envs.gym_point_robot
-from idaq.envs import get_family
+from idaq.envs import POINT_FAMILIES
 from idaq.errors import IdaqError
 
 gymnasium.register_envs(idaq.envs.gym_point_robot)  # importing it registers; this says so
@@ -39,7 +39,7 @@ def test_gymnasiums_own_checker_passes(name: str, task: int | None) -> None:
 
 def test_agrees_with_the_family_step_by_step(made: tuple[str, Any]) -> None:
     name, env = made
-    family = get_family(name)
+    family = POINT_FAMILIES[name]
     key = jax.random.key(0)
     rng = np.random.default_rng(0)
     goal = np.asarray(family.task_params[37])
@@ -63,7 +63,7 @@ def test_agrees_with_the_family_step_by_step(made: tuple[str, Any]) -> None:
 
 def test_spaces_are_the_specs(made: tuple[str, Any]) -> None:
     name, env = made
-    spec = get_family(name).spec
+    spec = POINT_FAMILIES[name].spec
     np.testing.assert_allclose(env.action_space.low, spec.action_low)
     np.testing.assert_allclose(env.action_space.high, spec.action_high)
     assert env.observation_space.shape == (spec.obs_dim,)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from idaq.bench.paper import dataset_return
 from idaq.data.store import Dataset
-from idaq.envs import FAMILIES, get_family
+from idaq.envs import POINT_FAMILIES, get_family
 from idaq.envs.point_robot import PointRobot, goals
 from idaq.errors import IdaqError
 
 KEY = jax.random.key(0)
 coordinate = st.floats(-2.0, 2.0, width=32)
-STEPS = {name: jax.jit(family.step) for name, family in FAMILIES.items()}
+STEPS = {name: jax.jit(family.step) for name, family in POINT_FAMILIES.items()}
 
 
 def goal(task: int) -> tuple[float, float]:
@@ -33,13 +33,13 @@ def test_goals_lie_evenly_on_the_upper_unit_half_circle() -> None:
     np.testing.assert_allclose(points[[0, -1]], [(1.0, 0.0), (-1.0, 0.0)], atol=1e-6)
     gaps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     np.testing.assert_allclose(gaps, 2 * math.sin(math.pi / 99 / 2), rtol=1e-3)
-    for family in FAMILIES.values():
+    for family in POINT_FAMILIES.values():
         np.testing.assert_array_equal(family.task_params, points)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", POINT_FAMILIES)
 def test_spec(name: str) -> None:
-    family = FAMILIES[name]
+    family = POINT_FAMILIES[name]
     spec = family.spec
     assert (spec.obs_dim, spec.action_dim, spec.horizon, family.num_tasks) == (2, 2, 20, 100)
     assert spec.action_low == (-0.1, -0.1)
@@ -47,10 +47,10 @@ def test_spec(name: str) -> None:
     assert not spec.has_success
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", POINT_FAMILIES)
 def test_every_task_starts_at_the_origin(name: str) -> None:
     for task in (0, 50, 99):
-        state, obs = FAMILIES[name].reset(jnp.asarray(task), jax.random.key(task))
+        state, obs = POINT_FAMILIES[name].reset(jnp.asarray(task), jax.random.key(task))
         np.testing.assert_array_equal(obs, 0.0)
         np.testing.assert_array_equal(state, 0.0)
 

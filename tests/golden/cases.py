@@ -20,7 +20,7 @@ from idaq.adapt import make_adapter
 from idaq.algos.focal import Focal
 from idaq.data.collect import collect
 from idaq.data.store import Dataset, open_dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from tests import fakes, tiny
 from tests.adapt import cases as adapt_cases
 from tests.learning.setting import ADAPT, DEFAULT_LIKE, adapt, train
@@ -53,8 +53,8 @@ def summary(tree: Any) -> list[float]:
 
 
 def _collected(name: str, place: Path) -> Dataset:
-    collect(FAMILIES[name], place / name, trajectories=2, seed=1)
-    return open_dataset(place / name, FAMILIES[name].spec)
+    collect(POINT_FAMILIES[name], place / name, trajectories=2, seed=1)
+    return open_dataset(place / name, POINT_FAMILIES[name].spec)
 
 
 def family(name: str) -> Golden:
@@ -67,7 +67,7 @@ def family(name: str) -> Golden:
             "actions": rounded(dataset.arrays["actions"][::400]),
             "observations": rounded(dataset.arrays["next_observations"][::400]),
         }
-    return Golden({name: FAMILIES[name].version}, numbers)
+    return Golden({name: POINT_FAMILIES[name].version}, numbers)
 
 
 # --- Algorithms -----------------------------------------------------------------------------
@@ -124,14 +124,14 @@ def posterior() -> Golden:
 
 def end_to_end(name: str, method: str) -> Golden:
     """Collect, train for six updates, adapt: the returns of every episode."""
-    focal = Focal(DEFAULT_LIKE, FAMILIES[name].spec)
+    focal = Focal(DEFAULT_LIKE, POINT_FAMILIES[name].spec)
     with tempfile.TemporaryDirectory() as folder:
         dataset = _collected(name, Path(folder))
         agent = train(dataset, DEFAULT_LIKE, 6, 0, Path(folder))
         found = adapt(dataset, DEFAULT_LIKE, agent, method, 0)
     made = make_adapter(method, ADAPT, focal)
     versions = {
-        name: FAMILIES[name].version,
+        name: POINT_FAMILIES[name].version,
         focal.name: focal.version,
         method: made.version,
     }
@@ -144,7 +144,7 @@ def end_to_end(name: str, method: str) -> Golden:
 
 
 CASES: dict[str, Callable[[], Golden]] = {
-    **{f"family {name}": partial(family, name) for name in FAMILIES},
+    **{f"family {name}": partial(family, name) for name in POINT_FAMILIES},
     **{
         f"algorithm {name}": partial(algorithm, name)
         for name in tiny.ALGORITHMS

@@ -11,10 +11,11 @@ from idaq.algos.focal import Agent, Config, Focal
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.data.episodes import expert_episodes
 from idaq.data.store import Dataset
-from idaq.envs import FAMILIES
+from idaq.envs import POINT_FAMILIES
 from idaq.envs.base import split_tasks
 from idaq.evaluate import Results, evaluate
 from idaq.presets import TrainConfig
+from idaq.rollout import make_rollouts
 from idaq.train import train_data, train_group
 
 ADAPT = AdaptConfig(reference="farthest-first", accept="improvement", final="best")
@@ -31,7 +32,7 @@ DEFAULT_LIKE = Config(
 
 def train(dataset: Dataset, config: Config, num_updates: int, seed: int, place: Path) -> Agent:
     """One seed's agent, on the tasks of its split."""
-    family = FAMILIES[dataset.family]
+    family = POINT_FAMILIES[dataset.family]
     algorithm = Focal(config, family.spec)
     tasks = split_tasks(family.num_tasks, seed).train
     (agent,) = train_group(
@@ -48,7 +49,7 @@ def train(dataset: Dataset, config: Config, num_updates: int, seed: int, place: 
 
 def adapt(dataset: Dataset, config: Config, agent: Agent, method: str, seed: int) -> Results:
     """The agent on the test tasks of its split."""
-    family = FAMILIES[dataset.family]
+    family = POINT_FAMILIES[dataset.family]
     algorithm = Focal(config, family.spec)
     tasks = split_tasks(family.num_tasks, seed).test
     given = None
@@ -56,8 +57,7 @@ def adapt(dataset: Dataset, config: Config, agent: Agent, method: str, seed: int
         expert = expert_episodes(dataset, family, tasks, seed, 1)
         given = jax.tree.map(lambda x: jnp.asarray(x)[None], expert)
     return evaluate(
-        family,
-        algorithm,
+        make_rollouts(family, algorithm),
         make_adapter(method, ADAPT, algorithm),
         jax.tree.map(lambda x: x[None], agent),
         jnp.asarray(tasks[None], jnp.int32),

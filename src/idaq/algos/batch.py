@@ -34,6 +34,7 @@ class TrainData(NamedTuple):
     task_count: Any  # [num_tasks], number of rows
     train_tasks: Any  # [num_train_tasks]
     normaliser: Normaliser
+    start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
 
 
 def scale_action(spec: Spec, action: Array) -> Any:

@@ -98,6 +98,11 @@ def init(config: SacBracConfig, spec: Spec, latent: int, key: Array) -> SacBracS
     )
 
 
+def trained_policy(config: SacBracConfig, state: SacBracState) -> PyTree:
+    """The policy that an agent takes along."""
+    return state.policy
+
+
 def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
     """The deterministic action in [-1, 1]."""
     return policy.gaussian_mode(policy_params, obs, z)

@@ -31,6 +31,8 @@ class Td3BcConfig:
     bc_weight: float = 1.0
     target_noise: float = 0.2
     target_noise_max: float = 0.5
+    decay_updates: int = 0  # the learning rate falls to zero along a cosine; 0: it stays
+    act_with_target: bool = False
 
     def __post_init__(self) -> None:
         require(self, "hidden", least=1, most=MAX_SIZE)
@@ -56,7 +58,7 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
     sizes = (spec.obs_dim, spec.action_dim, config.hidden, latent)
     q = (critic.init_q(q1_key, *sizes), critic.init_q(q2_key, *sizes))
     policy_params = policy.init_deterministic(policy_key, *sizes)
-    optimiser = optax.adam(config.learning_rate)
+    optimiser = _optimiser(config)
     return Td3BcState(
         policy=policy_params,
         target_policy=jax.tree.map(jnp.copy, policy_params),
@@ -65,6 +67,16 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
         policy_opt=optimiser.init(policy_params),
         q_opt=optimiser.init(q),
     )
+
+
+def _optimiser(config: Td3BcConfig) -> optax.GradientTransformation:
+    if config.decay_updates == 0:
+        return optax.adam(config.learning_rate)
+    return optax.adam(optax.cosine_decay_schedule(config.learning_rate, config.decay_updates))
+
+
+def trained_policy(config: Td3BcConfig, state: Td3BcState) -> PyTree:
+    return state.target_policy if config.act_with_target else state.policy
 
 
 def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
@@ -82,7 +94,7 @@ def update(
 ) -> tuple[Td3BcState, dict[str, Any]]:
     """One step of critics and policy. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))
-    optimiser = optax.adam(config.learning_rate)
+    optimiser = _optimiser(config)
 
     # --- Update Q ---
     noise = config.target_noise * jax.random.normal(key, batch.action.shape)

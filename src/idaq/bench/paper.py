@@ -14,15 +14,21 @@ class Published(NamedTuple):
 
 
 # where a method's number stands: table, column
-_PLACES = (
+_RETURNS = (
     ("idaq-return", "mujoco_online", "idaq"),
-    ("idaq-return", "quantifications", "idaq_return"),
     ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
     ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
     ("posterior", "mujoco_online", "focal"),
-    ("posterior", "quantifications", "focal"),
     ("expert-context", "mujoco_expert_context", "focal_expert_context"),
 )
+_ML1_SCORES = (
+    ("idaq-return", "ml1_online", "idaq"),
+    ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
+    ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
+    ("posterior", "ml1_online", "focal"),
+    ("expert-context", "ml1_expert_context", "focal_expert_context"),
+)
+_ML1 = "ml1/"
 
 
 @cache
@@ -33,9 +39,22 @@ def table(name: str) -> dict[str, dict[str, str]]:
 
 
 def published(family: str, method: str) -> Published | None:
-    """What the paper reports for a method on a family, if it does."""
-    for known, name, column in _PLACES:
-        row = table(name).get(family)
+    """The return that the paper reports for a method on a family, if it reports returns there."""
+    return None if family.startswith(_ML1) else _find(_RETURNS, family, method)
+
+
+def published_score(family: str, method: str) -> Published | None:
+    """The normalised score that the paper reports for a method on an ML1 set."""
+    if not family.startswith(_ML1):
+        return None
+    return _find(_ML1_SCORES, family.removeprefix(_ML1), method)
+
+
+def _find(
+    places: tuple[tuple[str, str, str], ...], environment: str, method: str
+) -> Published | None:
+    for known, name, column in places:
+        row = table(name).get(environment)
         if known == method and row is not None:
             return Published(float(row[column]), float(row[f"{column}_ci95"]))
     return None
@@ -43,5 +62,5 @@ def published(family: str, method: str) -> Published | None:
 
 def dataset_return(family: str) -> float | None:
     """The mean return of the paper's own dataset."""
-    row = table("dataset_returns").get(family)
+    row = table("dataset_returns").get(family.removeprefix(_ML1))
     return float(row["dataset_return"]) if row else None

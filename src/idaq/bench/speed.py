@@ -22,12 +22,13 @@ from idaq.algos import make_algorithm
 from idaq.algos.batch import TrainData, identity_normaliser
 from idaq.algos.focal import Config, EnsembleConfig
 from idaq.algos.sac_brac import SacBracConfig
-from idaq.algos.td3_bc import Td3BcConfig
 from idaq.bench.flops import agent_flops, ensemble_flops
+from idaq.bench.stepping import measure_stepping
 from idaq.data.collect import library_versions
 from idaq.envs import get_family
 from idaq.evaluate import evaluate
 from idaq.presets import resolve
+from idaq.rollout import make_rollouts
 from idaq.train import new_state, run_updates
 from idaq.types import Spec, Transition
 
@@ -46,13 +47,13 @@ def cases() -> dict[str, tuple[str, Spec, Config]]:
     paper_ml1 = Config(context_size=400, learner=SacBracConfig())
     paper_point = replace(resolve("paper", "point-robot").algorithm, ensemble=None)
     default_point = replace(resolve("default", "point-robot").algorithm, ensemble=None)
-    default_ml1 = Config(normalise=True, context_size=400, learner=Td3BcConfig(hidden=(200,) * 3))
+    default_ml1 = replace(resolve("default", "ml1/push").algorithm, ensemble=None)
     with_models = replace(paper_ml1, ensemble=EnsembleConfig())
     return {
         "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
         "FOCAL (paper), ML1 + models": ("ml1", ML1, with_models),
         "FOCAL (paper), Point": ("point", POINT, paper_point),
-        "TD3+BC, ML1": ("ml1", ML1, default_ml1),
+        "TD3+BC (default), ML1": ("ml1", ML1, default_ml1),
         "TD3+BC (default), Point": ("point", POINT, default_point),
     }
 
@@ -74,6 +75,7 @@ def measure(num_updates: int) -> dict[str, Any]:
             "share_of_matmul": models_flops / models_seconds / with_models["matmul_gflop_s"],
         },
         "adaptation": [_measure_adaptation(tasks) for tasks in (1, 20)],
+        "stepping": measure_stepping(),
         "peak_memory_mb": _peak_memory_mb(),
     }
 
@@ -123,12 +125,14 @@ def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
     single = data._replace(
         train_tasks=data.train_tasks[0],
         normaliser=jax.tree.map(lambda x: x[0], data.normaliser),
+        start_std=data.start_std[0],
     )
     agents = jax.tree.map(lambda x: x[None], algorithm.finish(state, single))
     adapter = make_adapter("idaq-return", AdaptConfig(), algorithm)
+    rollouts = make_rollouts(family, algorithm)
     tasks = jnp.arange(num_tasks)[None]
     seconds = _median_seconds(
-        lambda: evaluate(family, algorithm, adapter, agents, tasks, keys), ADAPTATION_REPEATS
+        lambda: evaluate(rollouts, adapter, agents, tasks, keys), ADAPTATION_REPEATS
     )
     steps = num_tasks * adapter.num_episodes * family.spec.horizon
     return {"tasks": num_tasks, "steps": steps, "microseconds_per_step": 1e6 * seconds / steps}
@@ -152,6 +156,7 @@ def random_data(spec: Spec) -> TrainData:
         task_count=jnp.full(NUM_TASKS, ROWS_PER_TASK),
         train_tasks=jnp.arange(NUM_TASKS)[None],
         normaliser=jax.tree.map(lambda x: x[None], one),
+        start_std=jnp.ones((1, spec.obs_dim)),
     )
 
 
@@ -211,7 +216,21 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         )
     memory = ", ".join(f"{k} {v:,.0f} MB" for k, v in result["peak_memory_mb"].items())
     adaptation.caption = f"authors' code: 110 to 144 µs overhead per step\npeak memory: {memory}"
-    return [learners, adaptation]
+    stepping = _table(
+        "Simulators in worker processes", ("family", "workers", "steps/s", "one worker", "of all")
+    )
+    if result["stepping"]:
+        row = result["stepping"]
+        stepping.add_row(
+            row["family"],
+            str(row["workers"]),
+            f"{row['steps_s']:,.0f}",
+            f"{row['one_worker_steps_s']:,.0f}",
+            f"{row['share_of_all_cores']:.0%}",
+        )
+    else:
+        stepping.caption = "not measured: install idaq[metaworld]"
+    return [learners, adaptation, stepping]
 
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:

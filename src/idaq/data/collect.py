@@ -1,6 +1,8 @@
 """Log every task of a family with the behaviour policy that knows it."""
 
 import platform
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from importlib import metadata as importlib_metadata
 from pathlib import Path
@@ -10,21 +12,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idaq.data.store import write_dataset
+from idaq.data.store import dataset_writer
 from idaq.device import find_device
-from idaq.envs.base import TaskFamily, check_seed
+from idaq.envs.base import (
+    HostFamily,
+    JaxFamily,
+    TaskFamily,
+    check_seed,
+    is_host_family,
+    is_jax_family,
+)
 from idaq.errors import IdaqError
+from idaq.progress import ProgressBar
 from idaq.rollout import rollout
 from idaq.types import Array, Episodes, PyTree
+from idaq.workers import ExpertUnit, WorkerPool
 
 DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
-MAX_TRAJECTORIES = 10_000  # they are collected in memory, all at once
+MAX_TRAJECTORIES = 10_000  # those of a JAX family are collected in memory, all at once
+UNIT_TRAJECTORIES = 1  # that a worker runs at a time: short units, so that nothing waits long
 
 
 class ExpertPolicy:
     """A family's behaviour policy as a rollout policy; the hypothesis is the true task."""
 
-    def __init__(self, family: TaskFamily) -> None:
+    def __init__(self, family: JaxFamily) -> None:
         self.family = family
 
     def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree:
@@ -40,31 +52,76 @@ class ExpertPolicy:
 
 
 def collect(
-    family: TaskFamily, path: Path, *, trajectories: int = DEFAULT_TRAJECTORIES, seed: int = 0
+    family: TaskFamily,
+    path: Path,
+    *,
+    trajectories: int = DEFAULT_TRAJECTORIES,
+    seed: int = 0,
+    pool: WorkerPool | None = None,
+    quiet: bool = False,
 ) -> None:
-    """Write a dataset of `trajectories` episodes for every task of the family."""
+    """Write a dataset of `trajectories` episodes for every task of the family.
+
+    A host family's episodes run in `pool`, or in workers of their own, and go to the disk as they
+    come.
+    """
     check_collection(trajectories, seed)
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
     find_device()
-    episodes = _expert_episodes(family, trajectories, jax.random.key(seed))
-    arrays = _flatten(jax.tree.map(np.asarray, episodes))
-    arrays["episode_task"] = np.repeat(np.arange(family.num_tasks), trajectories)
-    if not family.spec.has_success:
-        del arrays["success"]
-    write_dataset(
-        path,
-        arrays,
-        {
-            "family": family.name,
-            "family_version": family.version,
-            "num_tasks": family.num_tasks,
-            "task_params": family.task_params.tolist(),
-            "quality": "expert",
-            "generator": {"trajectories": trajectories, "seed": seed},
-            "versions": library_versions(),
-        },
-    )
+    metadata = {
+        "family": family.name,
+        "family_version": family.version,
+        "num_tasks": family.num_tasks,
+        "task_params": family.task_params.tolist(),
+        "quality": "expert",
+        "generator": {"trajectories": trajectories, "seed": seed},
+        "versions": library_versions(),
+    }
+    with dataset_writer(path, metadata) as writer:
+        for episodes, tasks in _batches(family, trajectories, seed, pool, quiet):
+            rows, lengths = _flatten(episodes)
+            if not family.spec.has_success:
+                del rows["success"]
+            writer.append(rows, lengths, tasks)
+
+
+def _batches(
+    family: TaskFamily, trajectories: int, seed: int, pool: WorkerPool | None, quiet: bool
+) -> Iterator[tuple[Episodes, Any]]:
+    """Episodes [n, horizon, ...] and their tasks [n], sorted by task."""
+    if is_jax_family(family):
+        episodes = _expert_episodes(family, trajectories, jax.random.key(seed))
+        tasks = np.repeat(np.arange(family.num_tasks), trajectories)
+        yield jax.tree.map(np.asarray, episodes), tasks
+    elif is_host_family(family):
+        num_steps = family.num_tasks * trajectories * family.spec.horizon
+        with (
+            ProgressBar(f"collecting {family.name}", num_steps, "steps", quiet) as bar,
+            nullcontext(pool) if pool is not None else WorkerPool() as workers,
+        ):
+            yield from _host_batches(family, trajectories, seed, workers, bar.advance_to)
+
+
+def _host_batches(
+    family: HostFamily,
+    trajectories: int,
+    seed: int,
+    pool: WorkerPool,
+    on_progress: Callable[[int], None],
+) -> Iterator[tuple[Episodes, Any]]:
+    """An episode's seed depends on its task and number alone, not on how episodes are batched."""
+    units = [
+        ExpertUnit(family, task, _episode_seeds(seed, task, start, trajectories))
+        for task in range(family.num_tasks)
+        for start in range(0, trajectories, UNIT_TRAJECTORIES)
+    ]
+    done = 0
+    on_progress(done)
+    for unit, episodes in zip(units, pool.results(units), strict=True):
+        done += len(unit.seeds) * family.spec.horizon
+        on_progress(done)
+        yield episodes, np.full(len(unit.seeds), unit.task)
 
 
 def check_collection(trajectories: int, seed: int) -> None:
@@ -77,7 +134,7 @@ def check_collection(trajectories: int, seed: int) -> None:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _expert_episodes(family: TaskFamily, trajectories: int, key: Array) -> Episodes:
+def _expert_episodes(family: JaxFamily, trajectories: int, key: Array) -> Episodes:
     """[num_tasks * trajectories, horizon, ...], sorted by task."""
     tasks = jnp.repeat(jnp.arange(family.num_tasks), trajectories)
     policy = ExpertPolicy(family)
@@ -85,14 +142,20 @@ def _expert_episodes(family: TaskFamily, trajectories: int, key: Array) -> Episo
     return jax.vmap(lambda task, key: rollout(family, policy, (), task, task, key))(tasks, keys)
 
 
-def _flatten(episodes: Episodes) -> dict[str, Any]:
-    """Padded episodes [num_tasks * trajectories, horizon, ...] to the rows that took place."""
+def _episode_seeds(
+    seed: int, task: int, start: int, trajectories: int
+) -> tuple[tuple[int, ...], ...]:
+    stop = min(start + UNIT_TRAJECTORIES, trajectories)
+    return tuple((seed, task, number) for number in range(start, stop))
+
+
+def _flatten(episodes: Episodes) -> tuple[dict[str, Any], Any]:
+    """Padded episodes [n, horizon, ...] to the rows that took place, and the lengths [n]."""
     valid = episodes.valid
     lengths = valid.sum(axis=1)
-    num_episodes = len(lengths)
     truncated = np.zeros_like(episodes.terminated)
-    truncated[np.arange(num_episodes), lengths - 1] = True
-    return {
+    truncated[np.arange(len(lengths)), lengths - 1] = True
+    rows = {
         "observations": episodes.obs[valid],
         "actions": episodes.action[valid],
         "rewards": episodes.reward[valid],
@@ -100,13 +163,13 @@ def _flatten(episodes: Episodes) -> dict[str, Any]:
         "terminated": episodes.terminated[valid],
         "truncated": (truncated & ~episodes.terminated)[valid],
         "success": episodes.success[valid],
-        "episode_offsets": np.concatenate([[0], np.cumsum(lengths)]),
     }
+    return rows, lengths
 
 
 def library_versions() -> dict[str, str]:
     """What the numbers depend on."""
-    names = ("idaq", "jax", "jaxlib", "numpy")
+    names = ("idaq", "jax", "jaxlib", "numpy", "mujoco", "metaworld")
     versions = {"python": platform.python_version()}
     for name in names:
         try:

@@ -9,10 +9,11 @@ verified, and everything that training relies on is checked before a row is used
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,23 +107,92 @@ class Dataset:
         rewards = np.asarray(self.arrays["rewards"], np.float64)
         return np.add.reduceat(rewards, self.arrays["episode_offsets"][:-1])
 
+    def episode_success(self) -> NDArray[np.bool_] | None:
+        """Whether an episode succeeded at any of its steps; None where that is not recorded."""
+        if "success" not in self.arrays:
+            return None
+        success = np.asarray(self.arrays["success"])
+        return np.logical_or.reduceat(success, self.arrays["episode_offsets"][:-1])
+
 
 def write_dataset(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
     """Check the arrays, then write them all or nothing. `path` must not exist."""
+    _check_names(arrays, str(path))
+    with dataset_writer(path, metadata) as writer:
+        named: dict[str, NDArray[Any]] = {
+            name: np.asarray(value, DTYPES[name]) for name, value in arrays.items()
+        }
+        check_arrays(named, metadata, str(path))
+        rows = {name: value for name, value in named.items() if name not in EPISODE_ARRAYS}
+        writer.append(rows, np.diff(named["episode_offsets"]), named["episode_task"])
+
+
+class DatasetWriter:
+    """Appends episodes to the arrays of a dataset; the rows go to the disk at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files: dict[str, BinaryIO] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}  # of one row
+        self._lengths: list[int] = []
+        self._tasks: list[int] = []
+
+    def append(self, rows: Arrays, lengths: Iterable[int], tasks: Iterable[int]) -> None:
+        """Episodes one after the other: their rows, and each one's length and task."""
+        for name, value in rows.items():
+            if name not in self._files:
+                self._files[name] = (self._directory / f"{name}.npy").open("wb")
+                self._shapes[name] = value.shape[1:]
+                self._write_header(name, 0)
+            self._files[name].write(np.ascontiguousarray(value, DTYPES[name]).tobytes())
+        self._lengths += [int(length) for length in lengths]
+        self._tasks += [int(task) for task in tasks]
+
+    def finish(self) -> dict[str, NDArray[Any]]:
+        """Close the files; all arrays, those of rows memory-mapped."""
+        num_rows = sum(self._lengths)
+        for name, file in self._files.items():
+            file.seek(0)
+            self._write_header(name, num_rows)  # numpy leaves room for the number of rows
+            file.close()
+        offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+        for name, value in (("episode_offsets", offsets), ("episode_task", self._tasks)):
+            array: NDArray[Any] = np.asarray(value, DTYPES[name])
+            np.save(self._directory / f"{name}.npy", array, allow_pickle=False)
+        names = (*self._files, *EPISODE_ARRAYS)
+        return {name: np.load(self._directory / f"{name}.npy", mmap_mode="r") for name in names}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _write_header(self, name: str, num_rows: int) -> None:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(DTYPES[name])),
+            "fortran_order": False,
+            "shape": (num_rows, *self._shapes[name]),
+        }
+        np.lib.format.write_array_header_1_0(self._files[name], header)
+
+
+@contextmanager
+def dataset_writer(path: Path, metadata: Mapping[str, Any]) -> Iterator[DatasetWriter]:
+    """Append episodes, sorted by task; they are checked at the end: `path` is whole or absent."""
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
     full: dict[str, Any] = {**metadata, "schema_version": SCHEMA_VERSION, "sha256": {}}
     _check_metadata(full, "The metadata", "Name the family and its number of tasks.")
-    _check_names(arrays, str(path))
-    named: dict[str, NDArray[Any]] = {
-        name: np.asarray(value, DTYPES[name]) for name, value in arrays.items()
-    }
-    check_arrays(named, full, str(path))
-    full["num_transitions"] = len(named["rewards"])
-    full["num_episodes"] = len(named["episode_task"])
     with atomic_directory(path) as directory:
-        for name, value in named.items():
-            np.save(directory / f"{name}.npy", value, allow_pickle=False)
+        writer = DatasetWriter(directory)
+        try:
+            yield writer
+            arrays = writer.finish()
+        finally:
+            writer.close()
+        check_arrays(arrays, full, str(path))
+        full["num_transitions"] = len(arrays["rewards"])
+        full["num_episodes"] = len(arrays["episode_task"])
+        for name in arrays:
             full["sha256"][name] = _file_hash(directory / f"{name}.npy")
         write_json(directory / METADATA_FILE, full)
 

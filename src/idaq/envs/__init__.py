@@ -1,22 +1,34 @@
 """The task families by name."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
-from idaq.envs.base import TaskFamily
+from idaq.envs.base import HostFamily, JaxFamily, TaskFamily
+from idaq.envs.metaworld import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.errors import IdaqError
 
-FAMILIES: dict[str, TaskFamily] = {
+POINT_FAMILIES: dict[str, JaxFamily] = {
     family.name: family for family in (PointRobot("dense"), PointRobot("sparse"))
 }
+ML1_FAMILIES: dict[str, HostFamily] = {family.name: family for family in ml1_families()}
+FAMILIES: dict[str, TaskFamily] = {**POINT_FAMILIES, **ML1_FAMILIES}
+
+
+def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
+    """The families that the patterns (`ml1/*`) name, each once, in order; or an error."""
+    found: dict[str, TaskFamily] = {}
+    for pattern in patterns:
+        names = [name for name in FAMILIES if fnmatchcase(name, pattern)]
+        found |= {name: FAMILIES[name] for name in names} or {pattern: get_family(pattern)}
+    return list(found.values())
 
 
 def get_family(name: str) -> TaskFamily:
     """The family of that name, or an error that lists the names there are."""
     if name not in FAMILIES:
-        close = get_close_matches(name, FAMILIES, n=1)
-        hint = f"Did you mean '{close[0]}'? " if close else ""
-        raise IdaqError(
-            f"There is no task family '{name}'.", f"{hint}Known: {', '.join(FAMILIES)}."
-        )
+        close = get_close_matches(name, FAMILIES, n=3)
+        hint = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
+        raise IdaqError(f"There is no task family '{name}'.", f"{hint}`idaq list` shows them all.")
     return FAMILIES[name]

@@ -5,13 +5,16 @@ Its functions take a task by *index*; `task_params`, what differs between the ta
 for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
 from idaq.types import Array, Spec, TaskSplit
+
+if TYPE_CHECKING:
+    import gymnasium
 
 MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
@@ -27,7 +30,7 @@ class Step(NamedTuple):
 
 
 class TaskFamily(Protocol):
-    """A set of tasks whose dynamics are pure JAX functions. Instances are hashable."""
+    """A named set of tasks: what is common to both kinds. Instances are hashable."""
 
     @property
     def name(self) -> str: ...
@@ -48,6 +51,12 @@ class TaskFamily(Protocol):
         """[num_tasks, ...]; for people, not for agents."""
         ...
 
+    def __hash__(self) -> int: ...
+
+
+class JaxFamily(TaskFamily, Protocol):
+    """Tasks whose dynamics are pure JAX functions."""
+
     def reset(self, task: Array, key: Array) -> tuple[Any, Any]:
         """(environment state, first observation)."""
         ...
@@ -57,6 +66,46 @@ class TaskFamily(Protocol):
     def expert(self, task: Array, obs: Array, key: Array) -> Any:
         """An action of the task's own behaviour policy, which knows the task."""
         ...
+
+
+class Expert(Protocol):
+    """A behaviour policy that is tied to one simulator and may look inside it."""
+
+    def reset(self) -> None:
+        """A new episode begins; the simulator has been reset."""
+        ...
+
+    def act(
+        self, obs: NDArray[np.float32], info: dict[str, Any], rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """The next action; `info` is what the last reset or step reported."""
+        ...
+
+
+class HostFamily(TaskFamily, Protocol):
+    """Tasks of a Gymnasium simulator, which runs in worker processes (see `idaq.workers`)."""
+
+    def make_env(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
+        """A simulator that `reset(seed=..., options={"task": index})` puts on any of the tasks.
+
+        An episode depends on the task, the seed and the actions alone, never on what the simulator
+        did before. `info["success"]` is read where the spec says that there is success.
+        """
+        ...
+
+    def make_expert(self, env: "gymnasium.Env[Any, Any]") -> Expert:
+        """The behaviour policy of whatever task that simulator is on."""
+        ...
+
+
+def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
+    """Whether the family's episodes are run by worker processes."""
+    return hasattr(family, "make_env")
+
+
+def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
+    """Whether the family's dynamics are JAX functions."""
+    return not is_host_family(family)
 
 
 def split_tasks(num_tasks: int, seed: int) -> TaskSplit:

@@ -37,7 +37,7 @@ def write_figures(run: RunDir) -> list[Path]:
     """Draw every figure that the run has results for, and return their files."""
     results = load_run(run)
     figures: dict[str, Callable[[RunResults, Path], bool]] = {}
-    if results.obs_dim == 2:
+    if results.is_on_a_plane:
         dataset = load_dataset(run)
         figures["didactic"] = partial(draw_didactic, dataset)
         figures["iterative"] = partial(draw_iterative, dataset)

@@ -15,7 +15,7 @@ from idaq.errors import IdaqError
 from idaq.run_dir import RunDir, read_json
 from idaq.summary import RawResults, load_results, method_order
 
-DRAWN_ARRAYS = ("tasks", "kept", "observations", "valid")  # beside the returns
+DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,13 @@ class RunResults:
         return f"{self.family}, seed {self.seeds[0]}, {kind} {task}"
 
     @property
-    def obs_dim(self) -> int:
-        return int(next(iter(self.methods.values())).first["observations"].shape[-1])
+    def is_on_a_plane(self) -> bool:
+        """Whether the trajectories are saved and can be drawn."""
+        arrays = [seed for method in self.methods.values() for seed in method.seeds]
+        return all(
+            {"observations", "valid"} <= set(each) and each["observations"].shape[-1] == 2
+            for each in arrays
+        )
 
 
 def load_run(run: RunDir) -> RunResults:

@@ -1,11 +1,12 @@
 """Results as a table on the terminal, the paper's numbers beside ours."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from idaq.bench.paper import published
+from idaq.bench.paper import Published, published, published_score
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -22,21 +23,59 @@ def summary_table(summary: dict[str, Any]) -> Table:
         show_edge=False,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("method", no_wrap=True)
-    table.add_column("ours", justify="right", no_wrap=True)
-    table.add_column("95% interval", justify="right", no_wrap=True)
-    if any(row["success"] is not None for row in summary["rows"]):
-        table.add_column("success", justify="right")
-    table.add_column("paper", justify="right", no_wrap=True)
-    table.add_column("episodes", justify="right")
+    columns = _SCORED if any("score" in row for row in summary["rows"]) else _PLAIN
+    for name in columns:
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
     for row in summary["rows"]:
-        paper = published(summary["family"], row["method"])
-        cells = [row["method"], f"{row['mean']:.2f}"]
-        low, high = row["ci95"]
-        cells.append(f"[{low:.2f}, {high:.2f}]" if len(seeds) > 1 else "-")
-        if len(table.columns) == 6:
-            cells.append("-" if row["success"] is None else f"{row['success']:.2f}")
-        cells.append(f"{paper.mean:.2f} ± {paper.ci95:.2f}" if paper else "-")
-        cells.append(str(row["episodes"]))
+        cells = [columns[name](summary, row) for name in columns]
         table.add_row(*cells, style="bold" if row["method"] == "idaq-return" else None)
     return table
+
+
+Cell = Callable[[dict[str, Any], dict[str, Any]], str]
+
+
+def _number(key: str) -> Cell:
+    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+        return "-" if row.get(key) is None else f"{row[key]:.2f}"
+
+    return cell
+
+
+def _interval(key: str) -> Cell:
+    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+        if row.get(key) is None or len(summary["seeds"]) == 1:
+            return "-"
+        return f"[{row[key][0]:.2f}, {row[key][1]:.2f}]"
+
+    return cell
+
+
+def _paper(find: Callable[[str, str], Published | None]) -> Cell:
+    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+        number = find(summary["family"], row["method"])
+        return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"
+
+    return cell
+
+
+def _text(key: str) -> Cell:
+    return lambda summary, row: str(row[key])
+
+
+_PLAIN: dict[str, Cell] = {
+    "method": _text("method"),
+    "ours": _number("mean"),
+    "95% interval": _interval("ci95"),
+    "paper": _paper(published),
+    "episodes": _text("episodes"),
+}
+_SCORED: dict[str, Cell] = {
+    "method": _text("method"),
+    "return": _number("mean"),
+    "success": _number("success"),
+    "score": _number("score"),
+    "95% interval": _interval("score_ci95"),
+    "paper": _paper(published_score),
+    "episodes": _text("episodes"),
+}

@@ -1,0 +1,73 @@
+"""The 50 task sets of ML1 by the paper's names, and what is mended in their scripted experts.
+
+Facts alone: this file needs no simulator.
+"""
+
+from dataclasses import dataclass
+
+NEVER = 1_000_000  # successful steps in a row: the script runs on to the end of the episode
+
+_NAMES = """
+assembly basketball bin-picking box-close button-press button-press-topdown
+button-press-topdown-wall button-press-wall coffee-button coffee-pull coffee-push dial-turn
+disassemble door-close door-lock door-open door-unlock drawer-close drawer-open faucet-close
+faucet-open hammer hand-insert handle-press handle-press-side handle-pull handle-pull-side
+lever-pull peg-insert-side peg-unplug-side pick-out-of-hole pick-place pick-place-wall plate-slide
+plate-slide-back plate-slide-back-side plate-slide-side push push-back push-wall reach reach-wall
+shelf-place soccer stick-pull stick-push sweep sweep-into window-close window-open
+"""
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What an expert does otherwise than metaworld's script. The default is the script itself.
+
+    Lengths are in metres; x points to the robot's right, y away from it, z up.
+    """
+
+    hold_after: int = NEVER  # successful steps in a row after which the hand stays where it is
+    hold_lift: float = 0.0  # it stays this much higher
+    hold_gripper: float | None = None  # the gripper's command meanwhile; the last one, if None
+    open_wide: bool = False  # a gripper that the script leaves alone (command 0) is opened
+    # from where they are to where the script believes them
+    shift_object: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    shift_goal: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+# docs/ml1-experts.md says why, set by set
+MENDS = {
+    "box-close": Mend(hold_after=8, shift_object=(-0.004, -0.004, 0.0)),
+    "button-press": Mend(shift_object=(0.0, 0.0, 0.12)),
+    "button-press-topdown-wall": Mend(shift_object=(0.0, 0.077, 0.0)),
+    "coffee-button": Mend(shift_object=(0.0, 0.0, 0.13)),
+    "door-open": Mend(shift_object=(0.01, 0.0, 0.0)),
+    "door-unlock": Mend(hold_after=8),
+    "faucet-close": Mend(hold_after=8),
+    "faucet-open": Mend(hold_after=8),
+    "hammer": Mend(hold_after=8),
+    "hand-insert": Mend(hold_after=8, open_wide=True),
+    "handle-press": Mend(hold_after=1, hold_lift=0.035),
+    "handle-press-side": Mend(hold_after=1),
+    "handle-pull-side": Mend(hold_after=60),
+    "lever-pull": Mend(hold_after=1),
+    "peg-insert-side": Mend(shift_object=(0.0, 0.0, 0.008)),
+    "peg-unplug-side": Mend(hold_after=20, hold_gripper=0.6),
+    "pick-out-of-hole": Mend(hold_after=60),
+    "plate-slide": Mend(hold_after=8),
+    "plate-slide-back": Mend(hold_after=8),
+    "plate-slide-back-side": Mend(hold_after=8),
+    "plate-slide-side": Mend(hold_after=8),
+    "push": Mend(hold_after=8, open_wide=True),
+    "push-back": Mend(hold_after=8, shift_object=(0.0, 0.0, -0.005)),
+    "push-wall": Mend(hold_after=8),
+    "shelf-place": Mend(hold_after=8),
+    "stick-pull": Mend(shift_goal=(0.05, -0.03, 0.14)),
+    "stick-push": Mend(hold_after=8),
+    "sweep-into": Mend(hold_after=1, shift_object=(0.0, 0.0, 0.01)),
+    "window-open": Mend(shift_object=(0.0, 0.03, 0.12)),
+}
+
+
+def ml1_names() -> list[str]:
+    """The paper's names, sorted."""
+    return _NAMES.split()
