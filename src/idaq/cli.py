@@ -35,7 +35,9 @@ def _unset(metavar: str, default: str) -> Any:
 AS_SET_UP = "as the run is set up"
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Family = Annotated[Positional[str], arg(metavar="FAMILY")]
-Families = Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY [FAMILY ...]")]
+Families = Annotated[
+    Positional[tuple[str, ...]], arg(metavar="FAMILY [FAMILY ...]", help_behavior_hint="")
+]
 Workers = Annotated[int, _unset("INT", "one per core")]
 RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
 Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
@@ -217,8 +219,7 @@ class _Adaptation:
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
     iterate: Annotated[
-        Literal["posterior", "untried", "likely"] | None,
-        _unset("{posterior,untried,likely}", AS_SET_UP),
+        Literal["posterior", "untried"] | None, _unset("{posterior,untried}", AS_SET_UP)
     ] = None
     """Iterative episodes run the posterior, or once that repeats a hypothesis not tried yet."""
     accept: Annotated[
@@ -304,11 +305,14 @@ class Adapt(_Adaptation):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(_Training):
-    """The whole job on one family: collect, train, adapt with every method, draw figures."""
+    """The whole job: collect, train, adapt with every method, draw figures.
+
+    With several families, one's training overlaps the next one's collection and the adaptation of
+    the one before; with --out, each gets a directory below it.
+    """
 
     families: Families
-    """Task families by name or pattern, e.g. point-robot or 'ml1/*' (see `idaq list`). While one
-    trains, the next one's data is collected and the one before adapts."""
+    """Task families by name or pattern: point-robot, 'ml1/*' (see `idaq list`)."""
     methods: Methods = ()
     """Adaptation methods (see `idaq list`)."""
     trajectories: int = 45
@@ -444,11 +448,12 @@ Command = (
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
     for name in rows[0]:
-        table.add_column(name.replace("_", " "))
+        table.add_column(name.replace("_", " "), no_wrap=name == "name")
     for row in rows:
         table.add_row(
             *(("yes" if v else "no") if isinstance(v, bool) else str(v) for v in row.values())

@@ -92,11 +92,15 @@ def _default_ml1() -> RunConfig:
     hidden = (256, 256)
     return RunConfig(
         algorithm=Config(
+            latent_dim=5,
             encoder_hidden=hidden,
             normalise=True,
             batch_size=64,
             context_size=64,
-            learner=Td3BcConfig(hidden=hidden),
+            context_shift=3.0,
+            learner=Td3BcConfig(
+                hidden=hidden, bc_weight=100.0, policy_dropout=0.1, act_with_target=True
+            ),
             ensemble=EnsembleConfig(hidden=hidden),
         ),
         train=TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000),

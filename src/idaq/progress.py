@@ -1,5 +1,9 @@
-"""Progress on the terminal: a bar with rate and time left, or plain lines where there is none."""
+"""Progress on the terminal: a bar with rate and time left, or plain lines where there is none.
 
+There is one bar at a time; what runs beside it writes lines.
+"""
+
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -8,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 SECONDS_BETWEEN_LINES = 15.0
+_has_bar = threading.Lock()
 
 
 class ProgressBar:
@@ -19,7 +24,7 @@ class ProgressBar:
         self._first: int | None = None
         self._start = self._last_line = time.monotonic()
         self._bar: Progress | None = None
-        if self._console.is_terminal and not quiet:
+        if self._console.is_terminal and not quiet and _has_bar.acquire(blocking=False):
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -58,3 +63,4 @@ class ProgressBar:
     ) -> None:
         if self._bar:
             self._bar.stop()
+            _has_bar.release()

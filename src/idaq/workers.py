@@ -83,6 +83,11 @@ class PolicyUnit:
         return _policy_episodes(self)
 
 
+def reset_seed(key: NDArray[np.uint32]) -> int:
+    """The simulator's seed of an episode with that raw key."""
+    return int(np.random.default_rng(key).integers(2**31))
+
+
 def _expert_episode(
     family: HostFamily, env: Any, expert: Any, task: int, seed: tuple[int, ...]
 ) -> Episodes:
@@ -138,8 +143,8 @@ def _policy_episodes(unit: PolicyUnit) -> Episodes:
     obs = np.zeros((UNIT_EPISODES, spec.obs_dim), np.float32)
     reward = np.zeros(UNIT_EPISODES, np.float32)
     for row in unit.rows:
-        seed = int(np.random.default_rng(unit.keys[row]).integers(2**31))
-        obs[row], _ = envs[row].reset(seed=seed, options={"task": int(unit.tasks[row])})
+        options = {"task": int(unit.tasks[row])}
+        obs[row], _ = envs[row].reset(seed=reset_seed(unit.keys[row]), options=options)
     carry = start(agent, hypotheses)
     running = list(unit.rows)
     for step in range(spec.horizon):

@@ -70,6 +70,47 @@ def test_metric_loss_fails_under_a_mutated_weight() -> None:
     assert not oracles.agree(metrics["metric_loss"], encoder_oracle(values, 10.01))
 
 
+def shifted(context_shift: float, start_std: tuple[float, ...]) -> Any:
+    """The update of an encoder whose contexts are shifted."""
+    algorithm = replace(SMALL, config=replace(SMALL.config, context_shift=context_shift))
+    data = tiny.data()._replace(start_std=jnp.asarray(start_std))
+    return tiny.compiled_update(algorithm)(tiny.first_state(SMALL), data, KEY)
+
+
+def test_context_shift_moves_whole_contexts_along_what_the_first_observations_show() -> None:
+    config, data = SMALL.config, tiny.data()
+    tasks_key, context_key, _, _ = jax.random.split(KEY, 4)
+    tasks = sample_tasks(data, config.meta_batch_size, tasks_key)
+    rows = sample_rows(data, tasks, config.context_size, context_key)
+    shift_key = jax.random.fold_in(context_key, 1)
+    shift = np.asarray(jax.random.normal(shift_key, (len(tasks), 1, 3)))
+    shift = 2.0 * np.asarray([0.2, 0.0, 1.5]) * shift
+    rows = network_rows(rows._replace(obs=np.asarray(rows.obs) + shift))
+    encoder = in_float64(tiny.first_state(SMALL).encoder)
+    embeddings = [oracles.embed_context(encoder, transitions(rows, i)) for i in range(len(tasks))]
+    expected = 10.0 * oracles.metric_loss(np.asarray(embeddings), tasks.tolist())
+    assert oracles.agree(shifted(2.0, (0.2, 0.0, 1.5))[1]["metric_loss"], expected)
+
+
+def test_context_shift_is_nothing_where_all_tasks_start_alike() -> None:
+    plain, _ = tiny.compiled_update(SMALL)(tiny.first_state(SMALL), tiny.data(), KEY)
+    same, _ = shifted(2.0, (0.0, 0.0, 0.0))
+    other, _ = shifted(2.0, (0.2, 0.0, 1.5))
+    assert tiny.close(same.encoder, plain.encoder, rtol=1e-5, atol=1e-6)
+    assert not tiny.close(other.encoder, plain.encoder, rtol=1e-5, atol=1e-6)
+
+
+def test_observation_noise_is_for_the_learner_alone() -> None:
+    before = tiny.first_state(SMALL)
+    plain, _ = tiny.compiled_update(SMALL)(before, tiny.data(), KEY)
+    noisy = replace(SMALL, config=replace(SMALL.config, observation_noise=0.5))
+    still = tiny.data()._replace(start_std=jnp.zeros(3))
+    for data, same in ((tiny.data(), False), (still, True)):
+        after, _ = tiny.compiled_update(noisy)(before, data, KEY)
+        assert tiny.close(after.encoder, plain.encoder, rtol=1e-5, atol=1e-6)
+        assert tiny.close(after.learner, plain.learner, rtol=1e-5, atol=1e-6) == same
+
+
 @pytest.mark.parametrize("name", ["sac-brac+models", "sac+models", "td3-bc+models"])
 def test_only_the_metric_loss_has_a_gradient_to_the_encoder(name: str) -> None:
     algorithm = tiny.ALGORITHMS[name]

@@ -88,7 +88,6 @@ def test_list_as_json(idaq: Program) -> None:
         (("run", "point-robot", "--seeds"), ("--seeds",)),
         (("run", "point-robot", "--split", "train"), ("--split", "validation")),
         (("run", "point-robot", "--k", "ten"), ("--k", "ten")),
-        (("run", "point-robot", "point-robot"), ("point-robot",)),
         (("train",), ("--data",)),
         (("adapt",), ("RUN",)),
         (("adapt", "x", "--accept", "all"), ("--accept", "threshold")),

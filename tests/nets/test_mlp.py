@@ -1,5 +1,7 @@
 """The fully connected network against loops."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,3 +61,39 @@ def test_v_sees_state_and_embedding() -> None:
     obs, z = (jnp.asarray(INPUTS[:, :n], jnp.float32) for n in (2, 3))
     expected = [oracles.mlp(in_float64(params), [*row[:2], *row[:3]])[0] for row in INPUTS]
     assert oracles.agree(critic.v_value(params, obs, z), expected)
+
+
+def test_dropout_leaves_out_hidden_units_and_keeps_the_mean() -> None:
+    inputs = jnp.asarray(INPUTS, jnp.float32)
+    plain = mlp.apply(LAYERS[:2], inputs)
+    keys = jax.random.split(jax.random.key(3), 20_000)
+
+    def dropped(key: jax.Array) -> Any:
+        return mlp.apply(LAYERS[:2], inputs, dropout=mlp.Dropout(0.25, key))
+
+    outputs = np.asarray(jax.vmap(dropped)(keys))
+    # the second layer is linear in the kept units, whose expectation is theirs without dropout
+    error = outputs.std(axis=0) / len(keys) ** 0.5
+    assert (np.abs(outputs.mean(axis=0) - plain) < 5 * error + 1e-4).all()
+    assert (outputs.std(axis=0) > 0.01).all()
+    np.testing.assert_allclose(dropped(keys[0]), outputs[0], rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_by_hand() -> None:
+    """Every output is the second layer of some of the hidden units, grown by 1 / (1 - rate)."""
+    inputs = jnp.asarray(INPUTS[:1], jnp.float32)
+    hidden = np.maximum(INPUTS[0] @ in_float64(LAYERS)[0]["weight"] + LAYERS[0]["bias"], 0.0)
+    second = in_float64(LAYERS)[1]
+    possible = [
+        np.where([bool(which >> unit & 1) for unit in range(6)], 2 * hidden, 0.0)
+        for which in range(2**6)
+    ]
+    outputs = np.stack([each @ second["weight"] + second["bias"] for each in possible])
+    seen = set()
+    for number in range(64):
+        dropout = mlp.Dropout(0.5, jax.random.key(number))
+        actual = np.asarray(mlp.apply(LAYERS[:2], inputs, dropout=dropout))[0]
+        distance = np.abs(outputs - actual).max(axis=1)
+        assert distance.min() < 1e-4
+        seen.add(int(distance.argmin()))
+    assert len(seen) > 8

@@ -31,7 +31,6 @@ from idaq.algos.base import Algorithm
 from idaq.types import Array, Episodes, PyTree
 
 SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
-MODEL_NOISE = 0.1  # standard deviation that the models are never believed to be below
 
 
 class IdaqState(NamedTuple):
@@ -43,7 +42,6 @@ class IdaqState(NamedTuple):
     kept: Any  # [num_episodes] bool
     threshold: Any  # [], NaN before the reference stage ends
     tied: Any  # [] bool
-    surprise: Any  # [num_train_tasks], of the models by all episodes, under each prior hypothesis
 
 
 def quantile_threshold(uncertainty: Array, keep_percent: float) -> Any:
@@ -51,12 +49,6 @@ def quantile_threshold(uncertainty: Array, keep_percent: float) -> Any:
     num = uncertainty.shape[0]
     rank = max(1, math.ceil(keep_percent * num / 100.0 - 1e-9))
     return jnp.sort(uncertainty)[rank - 1]
-
-
-def _gaussian_surprise(value: Array, predictions: Array) -> Any:
-    """-log N(value; mean and variance of the models [L, ...] and MODEL_NOISE), up to a constant."""
-    variance = predictions.var(axis=0) + MODEL_NOISE**2
-    return 0.5 * ((value - predictions.mean(axis=0)) ** 2 / variance + jnp.log(variance))
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,6 @@ class Idaq:
             kept=jnp.zeros(self.num_episodes, bool),
             threshold=jnp.full((), jnp.nan),
             tied=jnp.zeros((), bool),
-            surprise=jnp.zeros(self.algorithm.prior(agent).shape[0]),
         )
 
     def propose(self, agent: PyTree, state: IdaqState) -> Any:
@@ -99,9 +90,6 @@ class Idaq:
         """Remember the episode; when its hypothesis has run n_e episodes, judge them."""
         index = state.memory.count
         state = state._replace(memory=remember(state.memory, hypothesis, episode))
-        if self.config.iterate == "likely":
-            surprise = state.surprise + self._surprise(agent, episode)
-            state = state._replace(surprise=surprise)
         is_final = index == self.num_episodes - 1
         complete = self._place_in_group(index) == self.config.episodes_per_hypothesis - 1
         judged = jax.lax.cond(complete, partial(self._judge, agent), lambda s: s, state)
@@ -145,29 +133,10 @@ class Idaq:
         tried = jnp.arange(self.num_episodes) < state.memory.count
         distance = jnp.linalg.norm(candidates[:, None] - state.memory.hypotheses, axis=-1)
         is_new = jnp.where(tried, distance, jnp.inf).min(axis=1) > SAME_HYPOTHESIS
-        if self.config.iterate == "untried":
-            best = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
-            cost = jnp.linalg.norm(prior - best, axis=-1)
-        else:
-            cost = state.surprise
+        best = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
+        from_best = jnp.where(is_new[1:], jnp.linalg.norm(prior - best, axis=-1), jnp.inf)
         use_prior = ~is_new[0] & is_new[1:].any()
-        chosen = prior[jnp.argmin(jnp.where(is_new[1:], cost, jnp.inf))]
-        return jnp.where(use_prior, chosen, posterior)
-
-    def _surprise(self, agent: PyTree, episode: Episodes) -> Any:
-        """Minus the log-likelihood of an episode's rewards and states under each prior hypothesis.
-
-        The models' mean predicts; where they disagree the variance is larger, so what lies outside
-        their data says little.
-        """
-
-        def one(hypothesis: Array) -> Any:
-            seen = self.algorithm.predict(agent, episode, hypothesis)
-            reward = _gaussian_surprise(seen.reward, seen.rewards)
-            state = _gaussian_surprise(seen.next_obs, seen.next_observations).mean(axis=-1)
-            return ((reward + state) * seen.valid).sum() / jnp.maximum(seen.valid.sum(), 1)
-
-        return jax.lax.map(one, self.algorithm.prior(agent))
+        return jnp.where(use_prior, prior[jnp.argmin(from_best)], posterior)
 
     def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Any:
         predict = partial(self.algorithm.predict, agent)

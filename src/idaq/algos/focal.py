@@ -9,6 +9,12 @@ Where it departs from the released code:
 1. The prior q(z) is the embedding of *all* rows of each training task, not of a random batch.
 2. The metric loss averages each kind of pair by its exact count.
 3. With `normalise`, observations and rewards are standardised by the training tasks' statistics.
+4. With `context_shift`, each context of the encoder's loss is shifted at random along what differs
+   between the training tasks' first observations. Where every task has, say, an object in a place
+   of its own, that place tells the training tasks apart better than anything else, so an encoder
+   learns it by heart and says nothing useful of a new task. What can be seen at once need not be
+   inferred. `observation_noise` does the like to the learner, row by row, which otherwise looks
+   the goal up by the object's place instead of reading it from z.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +35,7 @@ from idaq.algos.batch import (
     scale_action,
     unscale_action,
 )
-from idaq.algos.losses import metric_loss, model_loss, squared_error
+from idaq.algos.losses import metric_loss, model_loss
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
 from idaq.nets import context, dynamics
@@ -58,13 +64,12 @@ class Config:
     encoder_hidden: tuple[int, ...] = (200, 200, 200)
     encoder_learning_rate: float = 3e-4
     metric_weight: float = 10.0
-    imitation_weight: float = 0.0  # of the policy's distance to the data's actions, for the encoder
-    prediction_weight: float = 0.0  # of the models' error, for the encoder
     meta_batch_size: int = 16
     batch_size: int = 256
     context_size: int = 400
-    start_noise: float = 0.0  # shift of a context, in deviations of the tasks' first observations
-    latent_noise: float = 0.0  # added to z for the learner and the models, so that they vary slowly
+    # in standard deviations of the training tasks' first observations
+    context_shift: float = 0.0  # one shift for a whole context of the encoder
+    observation_noise: float = 0.0  # on every observation of the learner
     normalise: bool = False
     std_floor: float = 0.05
     learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig = field(
@@ -76,8 +81,7 @@ class Config:
         require(self, "latent_dim", "encoder_hidden", least=1, most=MAX_SIZE)
         require(self, "meta_batch_size", "batch_size", "context_size", least=1, most=MAX_SIZE)
         require(self, "encoder_learning_rate", above=0, most=1)
-        require(self, "metric_weight", "imitation_weight", "prediction_weight", least=0)
-        require(self, "latent_noise", "start_noise", least=0)
+        require(self, "metric_weight", "context_shift", "observation_noise", least=0)
         require(self, "std_floor", above=0)
 
 
@@ -142,39 +146,21 @@ class Focal:
         """One meta-update on a batch of tasks drawn with replacement."""
         config = self.config
         tasks_key, context_key, batch_key, learner_key = jax.random.split(key, 4)
-        noise_key = jax.random.fold_in(key, 4)
         tasks = sample_tasks(data, config.meta_batch_size, tasks_key)
 
         # --- Update context encoder ---
         rows = sample_rows(data, tasks, config.context_size, context_key)
-        if config.start_noise > 0:
-            shift = jax.random.normal(
-                jax.random.fold_in(key, 5), (len(tasks), 1, data.start_std.size)
-            )
-            rows = rows._replace(obs=rows.obs + config.start_noise * data.start_std * shift)
+        if config.context_shift > 0:
+            shape = (config.meta_batch_size, 1, self.spec.obs_dim)
+            shift = jax.random.normal(jax.random.fold_in(context_key, 1), shape)
+            rows = rows._replace(obs=rows.obs + config.context_shift * data.start_std * shift)
         rows = _normalise(state.normaliser, rows)
-        num_batches = self._learner.num_batches(config.learner)
-        batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
-        batches = _split_batches(_normalise(state.normaliser, batch), num_batches)
-        first = Transition(*(field[0] for field in batches))
-
-        noise = 0.0
-        if config.latent_noise > 0:
-            shape = (config.meta_batch_size * config.batch_size, config.latent_dim)
-            noise = config.latent_noise * jax.random.normal(noise_key, shape)
 
         def encoder_loss(params: PyTree) -> tuple[Any, Any]:
             embedding = context.embed_context(params, rows.obs, rows.action, rows.reward)
-            loss = metric_value = config.metric_weight * metric_loss(embedding, tasks)
-            z = jnp.repeat(embedding, config.batch_size, axis=0) + noise
-            if config.imitation_weight > 0:
-                action = self._learner.act(state.learner.policy, first.obs, z)
-                loss += config.imitation_weight * squared_error(action, first.action)
-            if config.prediction_weight > 0 and state.ensemble is not None:
-                loss += config.prediction_weight * _prediction_loss(state.ensemble, first, z)
-            return loss, (embedding, metric_value)
+            return config.metric_weight * metric_loss(embedding, tasks), embedding
 
-        encoder_grad, (embedding, metric_value) = jax.grad(encoder_loss, has_aux=True)(
+        (metric_value, embedding), encoder_grad = jax.value_and_grad(encoder_loss, has_aux=True)(
             state.encoder
         )
         encoder_step, encoder_opt = optax.adam(config.encoder_learning_rate).update(
@@ -182,8 +168,15 @@ class Focal:
         )
 
         # --- Update policy and critics on the detached embedding ---
+        num_batches = self._learner.num_batches(config.learner)
+        batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
+        if config.observation_noise > 0:
+            noise = jax.random.normal(jax.random.fold_in(batch_key, 1), batch.obs.shape)
+            batch = batch._replace(
+                obs=batch.obs + config.observation_noise * data.start_std * noise
+            )
+        batches = _split_batches(_normalise(state.normaliser, batch), num_batches)
         z = jnp.repeat(jax.lax.stop_gradient(embedding), config.batch_size, axis=0)  # [n, latent]
-        z += noise
         learner, metrics = self._learner.update(
             config.learner, state.learner, batches, z, learner_key
         )
@@ -191,6 +184,7 @@ class Focal:
         # --- Update reward and dynamics models ---
         ensemble, ensemble_opt = state.ensemble, state.ensemble_opt
         if config.ensemble is not None:
+            first = Transition(*(field[0] for field in batches))
             ensemble, ensemble_opt, metrics["model_loss"] = _update_ensemble(
                 config.ensemble, state, first, z
             )
@@ -229,7 +223,7 @@ class Focal:
             )
             rows = Transition(obs, action, scalar, obs, scalar)
             one = identity_normaliser(spec.obs_dim)
-            data = TrainData(rows, tasks, tasks, tasks, one, one.obs_std)
+            data = TrainData(rows, tasks, tasks, tasks, one, start_std=one.obs_mean)
             state = self.init(data, jax.random.key(0))
             return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
 
@@ -319,14 +313,13 @@ def _split_batches(rows: Transition, num_batches: int) -> Transition:
     return Transition(*(split(field) for field in rows))
 
 
-def _prediction_loss(ensemble: dynamics.Ensemble, batch: Transition, z: Array) -> Any:
-    rewards, next_observations = dynamics.predict(ensemble, batch.obs, z, batch.action)
-    return model_loss(batch.reward, batch.next_obs, rewards, next_observations)
-
-
 def _update_ensemble(
     config: EnsembleConfig, state: State, batch: Transition, z: Array
 ) -> tuple[dynamics.Ensemble, PyTree, Any]:
-    value, grad = jax.value_and_grad(_prediction_loss)(state.ensemble, batch, z)
+    def loss(ensemble: dynamics.Ensemble) -> Any:
+        rewards, next_observations = dynamics.predict(ensemble, batch.obs, z, batch.action)
+        return model_loss(batch.reward, batch.next_obs, rewards, next_observations)
+
+    value, grad = jax.value_and_grad(loss)(state.ensemble)
     step, opt = optax.adam(config.learning_rate).update(grad, state.ensemble_opt)
     return optax.apply_updates(state.ensemble, step), opt, value

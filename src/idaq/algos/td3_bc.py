@@ -15,7 +15,7 @@ import optax
 
 from idaq.algos.losses import squared_error, td3_bc_policy_loss, td_target
 from idaq.config import MAX_SIZE, require
-from idaq.nets import critic, policy
+from idaq.nets import critic, mlp, policy
 from idaq.types import Array, PyTree, Spec, Transition
 
 
@@ -31,14 +31,15 @@ class Td3BcConfig:
     bc_weight: float = 1.0
     target_noise: float = 0.2
     target_noise_max: float = 0.5
-    decay_updates: int = 0  # the learning rate falls to zero along a cosine; 0: it stays
-    act_with_target: bool = False
+    policy_dropout: float = 0.0  # of hidden units, while the policy is trained
+    act_with_target: bool = False  # the agent takes the slowly following policy along
 
     def __post_init__(self) -> None:
         require(self, "hidden", least=1, most=MAX_SIZE)
         require(self, "learning_rate", "target_rate", above=0, most=1)
         require(self, "discount", least=0, most=1)
         require(self, "bc_weight", "target_noise", "target_noise_max", least=0)
+        require(self, "policy_dropout", least=0, most=0.9)
 
 
 class Td3BcState(NamedTuple):
@@ -58,7 +59,7 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
     sizes = (spec.obs_dim, spec.action_dim, config.hidden, latent)
     q = (critic.init_q(q1_key, *sizes), critic.init_q(q2_key, *sizes))
     policy_params = policy.init_deterministic(policy_key, *sizes)
-    optimiser = _optimiser(config)
+    optimiser = optax.adam(config.learning_rate)
     return Td3BcState(
         policy=policy_params,
         target_policy=jax.tree.map(jnp.copy, policy_params),
@@ -69,13 +70,8 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
     )
 
 
-def _optimiser(config: Td3BcConfig) -> optax.GradientTransformation:
-    if config.decay_updates == 0:
-        return optax.adam(config.learning_rate)
-    return optax.adam(optax.cosine_decay_schedule(config.learning_rate, config.decay_updates))
-
-
 def trained_policy(config: Td3BcConfig, state: Td3BcState) -> PyTree:
+    """The policy that an agent takes along."""
     return state.target_policy if config.act_with_target else state.policy
 
 
@@ -94,7 +90,7 @@ def update(
 ) -> tuple[Td3BcState, dict[str, Any]]:
     """One step of critics and policy. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))
-    optimiser = _optimiser(config)
+    optimiser = optax.adam(config.learning_rate)
 
     # --- Update Q ---
     noise = config.target_noise * jax.random.normal(key, batch.action.shape)
@@ -113,8 +109,12 @@ def update(
     q = optax.apply_updates(state.q, q_step)
 
     # --- Update policy ---
+    dropout = None
+    if config.policy_dropout > 0:
+        dropout = mlp.Dropout(config.policy_dropout, jax.random.fold_in(key, 1))
+
     def policy_loss(params: PyTree) -> Any:
-        action = policy.deterministic(params, batch.obs, z)
+        action = policy.deterministic(params, batch.obs, z, dropout)
         value = critic.q_value(q[0], batch.obs, z, action)
         return td3_bc_policy_loss(value, action, batch.action, config.bc_weight)
 

@@ -19,6 +19,9 @@ FAMILIES: dict[str, TaskFamily] = {**POINT_FAMILIES, **ML1_FAMILIES}
 def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
     """The families that the patterns (`ml1/*`) name, each once, in order; or an error."""
     found: dict[str, TaskFamily] = {}
+    patterns = list(patterns)
+    if not patterns:
+        raise IdaqError("No FAMILY is given.", "See `idaq list` and `idaq run --help`.")
     for pattern in patterns:
         names = [name for name in FAMILIES if fnmatchcase(name, pattern)]
         found |= {name: FAMILIES[name] for name in names} or {pattern: get_family(pattern)}

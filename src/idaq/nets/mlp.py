@@ -1,6 +1,6 @@
 """The fully connected network that every other network here is made of."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,16 @@ def init(key: Array, sizes: tuple[int, ...], output_scale: float = 1.0) -> PyTre
     return layers
 
 
-def apply(layers: PyTree, x: Array, last: Array | None = None) -> Any:
+class Dropout(NamedTuple):
+    """Hidden units are left out with probability `rate`, drawn from `key`; the others grow."""
+
+    rate: float
+    key: Array
+
+
+def apply(
+    layers: PyTree, x: Array, last: Array | None = None, dropout: Dropout | None = None
+) -> Any:
     """[..., inputs] to [..., outputs], ReLU between the layers.
 
     `last` holds the last columns of the input. Given apart from `x`, its gradient is the product
@@ -31,6 +40,15 @@ def apply(layers: PyTree, x: Array, last: Array | None = None) -> Any:
     else:
         rows = x.shape[-1]
         hidden = x @ first["weight"][:rows] + last @ first["weight"][rows:] + first["bias"]
-    for layer in others:
-        hidden = jax.nn.relu(hidden) @ layer["weight"] + layer["bias"]
+    for index, layer in enumerate(others):
+        hidden = jax.nn.relu(hidden)
+        if dropout is not None:
+            hidden = _drop(hidden, dropout.rate, jax.random.fold_in(dropout.key, index))
+        hidden = hidden @ layer["weight"] + layer["bias"]
     return hidden
+
+
+def _drop(hidden: Array, rate: float, key: Array) -> Any:
+    limit = round(256 * rate)  # of a random byte, a quarter of the cost of a random float
+    kept = jax.random.bits(key, hidden.shape, "uint8") >= limit
+    return jnp.where(kept, hidden * (256 / (256 - limit)), 0.0)

@@ -59,6 +59,6 @@ def gaussian_mode(params: PyTree, obs: Array, z: Array) -> Any:
     return jnp.tanh(gaussian(params, obs, z)[0])
 
 
-def deterministic(params: PyTree, obs: Array, z: Array) -> Any:
+def deterministic(params: PyTree, obs: Array, z: Array, dropout: mlp.Dropout | None = None) -> Any:
     """The action of a deterministic policy."""
-    return jnp.tanh(mlp.apply(params, jnp.concatenate([obs, z], axis=-1)))
+    return jnp.tanh(mlp.apply(params, jnp.concatenate([obs, z], axis=-1), dropout=dropout))

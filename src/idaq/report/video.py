@@ -33,7 +33,7 @@ from idaq.run_dir import RunDir
 from idaq.summary import RawResults, load_results
 from idaq.training import run_config, split_of
 from idaq.types import TaskSplit
-from idaq.workers import UNIT_EPISODES, PolicyUnit, WorkerPool
+from idaq.workers import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -88,7 +88,7 @@ class FilmUnit:
         (row,) = self.episode.rows
         actions, valid = (field[0] for field in _actions(self.episode))
         env = _simulator(self.episode.family)
-        seed = int(np.random.default_rng(self.episode.keys[row]).integers(2**31))
+        seed = reset_seed(self.episode.keys[row])
         env.reset(seed=seed, options={"task": int(self.episode.tasks[row])})
         frames, rewards, success = [np.array(env.render())], [], []
         for step, action in enumerate(actions[valid], start=1):
