@@ -47,6 +47,7 @@ def group_data(num_seeds: int) -> TrainData:
     return data._replace(
         train_tasks=jnp.asarray(tasks, jnp.int32),
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num_seeds), data.normaliser),
+        start_std=jnp.stack([data.start_std] * num_seeds),
     )
 
 
@@ -154,6 +155,7 @@ def _second() -> TrainData:
     return data._replace(
         train_tasks=mine.train_tasks[None],
         normaliser=jax.tree.map(lambda x: x[None], mine.normaliser),
+        start_std=mine.start_std[None],
     )
 
 

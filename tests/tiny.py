@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.algos.batch import Normaliser, TrainData
+from idaq.algos.bc import BcConfig
 from idaq.algos.focal import Agent, Config, EnsembleConfig, Focal, State
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
@@ -27,14 +28,17 @@ TASK_COUNTS = (8, 5, 8, 3, 8, 8)  # rows; episodes may differ in length
 TRAIN_TASKS = (0, 1, 3, 4)
 LATENT_DIM = 3
 
-LEARNERS: dict[str, SacBracConfig | Td3BcConfig] = {
+LEARNERS: dict[str, SacBracConfig | Td3BcConfig | BcConfig] = {
     "sac-brac": SacBracConfig(hidden=(8,), dual_steps=2),
     "sac": SacBracConfig(hidden=(8,), divergence="none"),
     "td3-bc": Td3BcConfig(hidden=(8,)),
+    "bc": BcConfig(hidden=(8,)),
 }
 
 
-def _focal(learner: SacBracConfig | Td3BcConfig, ensemble: EnsembleConfig | None) -> Focal:
+def _focal(
+    learner: SacBracConfig | Td3BcConfig | BcConfig, ensemble: EnsembleConfig | None
+) -> Focal:
     config = Config(
         latent_dim=LATENT_DIM,
         encoder_hidden=(8,),

@@ -297,7 +297,8 @@ class Adapt(_Adaptation):
             resume=self.resume,
             workers=self.workers,
         )
-        _print_json(summary) if self.json else _print_table(run, summary)
+        _print_json(summary) if self.json else _print_table(summary)
+        _say_what_is_missing(run, summary)
         if self.video:
             name = self.method if self.name is None else self.name
             _say(f"video: {write_video(run, name, self.video_task)}")
@@ -355,15 +356,30 @@ class Run(_Training):
                 resume=self.resume,
             )
             jobs.append(job)
-        summaries = run_jobs(jobs, workers=self.workers, say=_say)
-        if self.json:
-            _print_json(summaries if len(summaries) > 1 else summaries[0])
-        for job, summary in zip(jobs, summaries, strict=True):
+        outcomes = run_jobs(jobs, workers=self.workers, say=_say)
+        done = [(job.run, x) for job, x in zip(jobs, outcomes, strict=True) if isinstance(x, dict)]
+        if self.json and done:
+            _print_json([summary for _, summary in done] if len(jobs) > 1 else done[0][1])
+        for run, summary in done:
             if not self.json:
-                _print_table(job.run, summary)
-            _say(f"results: {job.run.path}")
-            for figure in write_figures(job.run):
+                _print_table(summary)
+            _say_what_is_missing(run, summary)
+            _say(f"results: {run.path}")
+            for figure in write_figures(run):
                 _say(f"figure: {figure}")
+        errors = {
+            job.family.name: outcome
+            for job, outcome in zip(jobs, outcomes, strict=True)
+            if isinstance(outcome, IdaqError)
+        }
+        if len(jobs) == 1 and errors:
+            raise errors[families[0].name]
+        if errors:
+            problems = " ".join(f"{name}: {error}" for name, error in errors.items())
+            raise IdaqError(
+                f"{len(errors)} of {len(jobs)} families failed. {problems}",
+                "Then go on with the same command and --resume.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +398,8 @@ class Report:
 
         run = RunDir(self.run_directory)
         summary = summarise(run)
-        _print_json(summary) if self.json else _print_table(run, summary)
+        _print_json(summary) if self.json else _print_table(summary)
+        _say_what_is_missing(run, summary)
         for figure in write_figures(run):
             _say(f"figure: {figure}")
 
@@ -465,10 +482,13 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
-def _print_table(run: "RunDir", summary: dict[str, Any]) -> None:
+def _print_table(summary: dict[str, Any]) -> None:
     from idaq.report.tables import summary_table
 
     Console().print(summary_table(summary))
+
+
+def _say_what_is_missing(run: "RunDir", summary: dict[str, Any]) -> None:
     shown = {row["method"] for row in summary["rows"]}
     for name in sorted(set(run.adapt_names()) - shown):
         _say(f"{name}: not all seeds have results; complete them with `idaq adapt --resume`")

@@ -6,11 +6,12 @@ Every stage skips what is done, so that an interrupted run goes on where it stop
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from idaq.adapt import DEFAULT_METHODS, check_method, needs_models
 from idaq.adapt.config import AdaptConfig
@@ -21,13 +22,15 @@ from idaq.data.collect import DEFAULT_TRAJECTORIES, check_collection, collect, l
 from idaq.data.store import Dataset, open_dataset, read_metadata
 from idaq.device import find_device
 from idaq.envs import get_family
-from idaq.envs.base import TaskFamily
+from idaq.envs.base import TaskFamily, is_host_family
 from idaq.errors import IdaqError
 from idaq.presets import RunConfig, resolve
 from idaq.run_dir import RunDir, git_state
 from idaq.summary import summarise
 from idaq.training import Seeds, Split, check_dataset_family, open_run_data, train_run
 from idaq.workers import WorkerPool
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -150,6 +153,8 @@ class Job:
 
     def checked(self) -> "Job":
         """The job with no more models than its methods need, or an error."""
+        if is_host_family(self.family):
+            self.family.check_simulator()
         for method in self.methods:
             check_method(method)
             check_models(method, self.config)
@@ -210,7 +215,10 @@ def run_all(
         split=split,
         resume=resume,
     )
-    return run_jobs([job], workers=workers, quiet=quiet, say=say)[0]
+    (summary,) = run_jobs([job], workers=workers, quiet=quiet, say=say)
+    if isinstance(summary, IdaqError):
+        raise summary
+    return summary
 
 
 def run_jobs(
@@ -219,45 +227,61 @@ def run_jobs(
     workers: int = 0,
     quiet: bool = False,
     say: Callable[[str], None] = lambda _: None,
-) -> list[dict[str, Any]]:
-    """Several jobs and their summaries, in order; what one needs to know is in its directory.
+) -> list[dict[str, Any] | IdaqError]:
+    """Several jobs; the summary of each one, in order, or the error that ended it.
 
     Their stages overlap: while one trains, the next one's data is collected and the one before
-    adapts. A job that fails does not stop the others; its error is raised at the end.
+    adapts. A job that fails does not stop the others.
     """
     jobs = [job.checked() for job in jobs]
     with ExitStack() as stack:
+        pool = stack.enter_context(WorkerPool(workers))
         for job in jobs:
             stack.enter_context(job.opened())
-        pool = stack.enter_context(WorkerPool(workers))
-        if len(jobs) == 1:
-            dataset = _collect_data(jobs[0], pool, quiet, say)
-            train_run(jobs[0].run, dataset, jobs[0].seeds, quiet)
-            return [_adapt_methods(jobs[0], pool, say)]
+        if len(jobs) == 1:  # no threads: an interrupt ends it at once
+            return [_outcome(lambda: _run_stages(jobs[0], pool, quiet, say))]
         collecting = stack.enter_context(ThreadPoolExecutor(1, "collect"))
         adapting = stack.enter_context(ThreadPoolExecutor(1, "adapt"))
-        stack.callback(pool.close)  # comes first when this is interrupted: the threads then end
+        for threads in (collecting, adapting):  # what has not begun when this is interrupted
+            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        stack.callback(pool.close)  # comes first then: what the threads are waiting for
         data = [collecting.submit(_collect_data, jobs[0], pool, quiet, say)]
-        summaries: list[Future[dict[str, Any]]] = []
-        for job, following in zip(jobs, [*jobs[1:], None], strict=True):
-            try:
-                dataset = data[-1].result()
-                if following is not None:
-                    data.append(collecting.submit(_collect_data, following, pool, quiet, say))
-                train_run(job.run, dataset, job.seeds, quiet)
-                summaries.append(adapting.submit(_adapt_methods, job, pool, say))
-            except IdaqError as error:
+        adapted: list[Future[dict[str, Any] | IdaqError]] = []
+        for index, job in enumerate(jobs):
+            dataset = _outcome(data[index].result)
+            if index + 1 < len(jobs):
+                data.append(collecting.submit(_collect_data, jobs[index + 1], pool, quiet, say))
+            error = dataset if isinstance(dataset, IdaqError) else None
+            if isinstance(dataset, Dataset):
+                error = _outcome(partial(train_run, job.run, dataset, job.seeds, quiet))
+            if error is not None:
                 say(f"{job.family.name}: {error}")
-                summaries.append(_failed(error))
-                if following is not None and len(data) == len(summaries):
-                    data.append(collecting.submit(_collect_data, following, pool, quiet, say))
-        wait(summaries)
-        return [summary.result() for summary in summaries]
+                adapted.append(_known(error))
+            else:
+                stage = partial(_adapt_methods, job, pool, say)
+                adapted.append(adapting.submit(_outcome, stage))
+        return [future.result() for future in adapted]
 
 
-def _failed(error: IdaqError) -> "Future[dict[str, Any]]":
-    future: Future[dict[str, Any]] = Future()
-    future.set_exception(error)
+def _run_stages(
+    job: Job, pool: WorkerPool, quiet: bool, say: Callable[[str], None]
+) -> dict[str, Any]:
+    dataset = _collect_data(job, pool, quiet, say)
+    train_run(job.run, dataset, job.seeds, quiet)
+    return _adapt_methods(job, pool, say)
+
+
+def _outcome(stage: Callable[[], T]) -> T | IdaqError:
+    """What a stage returns, or the error that ended it."""
+    try:
+        return stage()
+    except IdaqError as error:
+        return error
+
+
+def _known(error: IdaqError) -> "Future[dict[str, Any] | IdaqError]":
+    future: Future[dict[str, Any] | IdaqError] = Future()
+    future.set_result(error)
     return future
 
 

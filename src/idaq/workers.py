@@ -11,6 +11,7 @@ import hashlib
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import tempfile
 import threading
@@ -193,12 +194,15 @@ def _load_agent(file: str) -> Any:
         return jax.tree.map(jax.device_put, pickle.load(stream))
 
 
-def _start_worker() -> None:
-    """Runs first in every worker: the CPU, one thread, and an end when the parent has ended."""
+def _start_worker(directory: str) -> None:
+    """Runs first in every worker: the CPU, one thread, and an end when the parent has ended.
+
+    `directory` is the pool's; a parent that was killed cannot remove it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted and says what to do
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent.sentinel, directory), daemon=True).start()
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
     import jax
@@ -206,8 +210,9 @@ def _start_worker() -> None:
     jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
 
 
-def _end_with(sentinel: int) -> None:
+def _end_with(sentinel: int, directory: str) -> None:
     wait([sentinel])
+    shutil.rmtree(directory, ignore_errors=True)
     os._exit(1)
 
 
@@ -302,12 +307,16 @@ class WorkerPool:
                         self.num_workers,
                         mp_context=multiprocessing.get_context("spawn"),
                         initializer=_start_worker,
+                        initargs=(self._directory.name,),
                     )
                 executor = self._executor
             try:
                 return executor, executor.submit(_run, unit)
             except BrokenProcessPool:
                 self._replace(executor, unit)
+            except RuntimeError:  # it was shut down in this very moment
+                if self._executor is executor:
+                    raise
 
     def _replace(self, broken: ProcessPoolExecutor, unit: Unit) -> None:
         """Drop a pool in which a worker died; whoever comes first counts the death."""
@@ -321,13 +330,15 @@ class WorkerPool:
                 raise IdaqError(
                     f"Worker processes died {self._deaths_in_a_row} times in a row, the last time "
                     f"at {type(unit).__name__}.",
-                    "Is there enough memory? Use fewer with --workers, or see the system log.",
+                    "Is there enough memory? Use fewer with --workers, or see the system log. "
+                    "In a script of your own, call idaq under `if __name__ == '__main__':`.",
                 )
 
 
 def _kill(executor: ProcessPoolExecutor) -> None:
-    processes = list((getattr(executor, "_processes", None) or {}).values())
-    executor.shutdown(wait=False, cancel_futures=True)
+    workers = getattr(executor, "_processes", None)  # `shutdown` forgets them
+    executor.shutdown(wait=False, cancel_futures=True)  # waits for one that is being started
+    processes = list(workers.values()) if workers is not None else []
     for process in processes:
         process.kill()
     for process in processes:

@@ -111,7 +111,7 @@ def test_observation_noise_is_for_the_learner_alone() -> None:
         assert tiny.close(after.learner, plain.learner, rtol=1e-5, atol=1e-6) == same
 
 
-@pytest.mark.parametrize("name", ["sac-brac+models", "sac+models", "td3-bc+models"])
+@pytest.mark.parametrize("name", ["sac-brac+models", "sac+models", "td3-bc+models", "bc+models"])
 def test_only_the_metric_loss_has_a_gradient_to_the_encoder(name: str) -> None:
     algorithm = tiny.ALGORITHMS[name]
     state = tiny.first_state(algorithm)
@@ -120,7 +120,7 @@ def test_only_the_metric_loss_has_a_gradient_to_the_encoder(name: str) -> None:
         return algorithm.update(state._replace(encoder=encoder), tiny.data(), KEY)[1]
 
     gradients = jax.jit(jax.jacrev(metrics_of), compiler_options=tiny.QUICK)(state.encoder)
-    assert {"q_loss", "policy_loss", "model_loss", "metric_loss"} <= set(gradients)
+    assert {"policy_loss", "model_loss", "metric_loss"} <= set(gradients)
     for metric, gradient in gradients.items():
         size = max(float(np.abs(leaf).max()) for leaf in tiny.leaves(gradient))
         assert (size > 0.0) == (metric == "metric_loss"), metric

@@ -38,7 +38,9 @@ def compiled_products(name: str) -> int:
     return sum(products)
 
 
-@pytest.mark.parametrize("name", ["FOCAL (paper), ML1", "FOCAL (paper), Point", "TD3+BC, ML1"])
+@pytest.mark.parametrize(
+    "name", ["FOCAL (paper), ML1", "FOCAL (paper), Point", "TD3+BC (default), ML1"]
+)
 def test_no_product_is_computed_and_thrown_away(name: str) -> None:
     _, spec, config = cases()[name]
     counted = agent_flops(config, spec)
@@ -89,9 +91,18 @@ def test_tables_show_every_case() -> None:
         "learners": [{"name": name, **row} for name in cases()],
         "models_alone": {"seconds_per_update": 0.1, "share_of_matmul": 0.7},
         "adaptation": [{"tasks": 1, "steps": 400, "microseconds_per_step": 20.0}],
+        "stepping": {
+            "family": "ml1/push",
+            "workers": 2,
+            "steps_s": 7000.0,
+            "one_worker_steps_s": 3600.0,
+            "share_of_all_cores": 0.97,
+        },
         "peak_memory_mb": {"process": 1000.0},
     }
-    learners, adaptation = speed_tables(result)
+    learners, adaptation, stepping = speed_tables(result)
+    assert stepping.row_count == 1
+    assert speed_tables(result | {"stepping": None})[2].row_count == 0
     assert learners.row_count == len(cases())
     assert adaptation.row_count == 1
     assert "200 GFLOP/s" in str(learners.caption)

@@ -141,11 +141,11 @@ def test_written_twice_the_files_are_identical(written: Path, tmp_path: Path) ->
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
 
 
-@pytest.mark.parametrize("after", range(9))
+@pytest.mark.parametrize("after", [0, 1, 5, 6, 11, 12, 16, 20])
 def test_an_error_while_writing_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    """Whatever was written before: 8 arrays, then the metadata."""
+    """Whatever was written before: arrays, then the metadata."""
     calls = 0
 
     def fails(real: Any) -> Any:
@@ -158,7 +158,9 @@ def test_an_error_while_writing_leaves_nothing(
 
         return call
 
-    monkeypatch.setattr(np, "save", fails(np.save))
+    header = np.lib.format.write_array_header_1_0
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fails(header))
+    monkeypatch.setattr(store, "_file_hash", fails(store._file_hash))
     monkeypatch.setattr(store, "write_json", fails(write_json))
     with pytest.raises(RuntimeError, match="interrupted"):
         write_dataset(tmp_path / "dataset", arrays(LENGTHS, TASKS), METADATA)

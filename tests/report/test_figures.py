@@ -215,10 +215,20 @@ def test_a_method_that_lacks_a_seed_is_left_out(tmp_path: Path) -> None:
 def test_a_damaged_result_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path, ("posterior",), num_seeds=1)
     arrays = raw_results("posterior", 0, 2)
-    del arrays["kept"], arrays["valid"]
+    del arrays["kept"], arrays["tasks"]
     save(run, "posterior", 0, arrays)
-    with pytest.raises(IdaqError, match=r"seed-000.npz' lacks kept, valid"):
+    with pytest.raises(IdaqError, match=r"seed-000.npz' lacks tasks, kept"):
         load_run(run)
+
+
+def test_paths_that_were_not_saved_are_not_drawn(tmp_path: Path) -> None:
+    run = make_run(tmp_path, ("posterior",), num_seeds=1)
+    assert load_run(run).is_on_a_plane
+    arrays = raw_results("posterior", 0, 2)
+    del arrays["observations"], arrays["valid"]
+    save(run, "posterior", 0, arrays)
+    assert not load_run(run).is_on_a_plane
+    assert [file.name for file in write_figures(run)] == ["adaptation.png"]
 
 
 def test_a_damaged_config_is_named(tmp_path: Path) -> None:

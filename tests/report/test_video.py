@@ -105,6 +105,9 @@ class Lamps:
     def task_params(self) -> NDArray[np.float32]:
         return np.arange(self.num_tasks, dtype=np.float32)[:, None]
 
+    def check_simulator(self) -> None:
+        """Nothing is missing."""
+
     def make_env(self, render_mode: str | None = None) -> Lamp:
         return Lamp()
 

@@ -1,9 +1,10 @@
 """FOCAL: a context encoder trained by a metric loss alone, and an offline learner behind it.
 
 Section 2.3 and Appendix C of the paper. The encoder's gradient comes from the metric loss only;
-the policy, the critics and the models see its embedding z as a constant. Two learners stand
-behind the same encoder: the paper's (`sac_brac`) and the default one (`td3_bc`). The ensemble of
-reward and dynamics models is trained beside them, on the same batches, when it is asked for.
+the policy, the critics and the models see its embedding z as a constant. Three learners stand
+behind the same encoder: the paper's (`sac_brac`) and the presets' own (`td3_bc`, `bc`). The
+ensemble of reward and dynamics models is trained beside them, on the same batches, when it is asked
+for.
 
 Where it departs from the released code:
 1. The prior q(z) is the embedding of *all* rows of each training task, not of a random batch.
@@ -24,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos import sac_brac, td3_bc
+from idaq.algos import bc, sac_brac, td3_bc
 from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
@@ -72,7 +73,7 @@ class Config:
     observation_noise: float = 0.0  # on every observation of the learner
     normalise: bool = False
     std_floor: float = 0.05
-    learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig = field(
+    learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig | bc.BcConfig = field(
         default_factory=sac_brac.SacBracConfig
     )
     ensemble: EnsembleConfig | None = None
@@ -90,7 +91,7 @@ class State(NamedTuple):
 
     encoder: PyTree
     encoder_opt: PyTree
-    learner: sac_brac.SacBracState | td3_bc.Td3BcState
+    learner: sac_brac.SacBracState | td3_bc.Td3BcState | bc.BcState
     ensemble: dynamics.Ensemble | None
     ensemble_opt: PyTree
     normaliser: Normaliser
@@ -291,7 +292,7 @@ class Focal:
         )
 
 
-LEARNERS = {"sac-brac": sac_brac, "td3-bc": td3_bc}
+LEARNERS = {"sac-brac": sac_brac, "td3-bc": td3_bc, "bc": bc}
 
 
 def _normalise(normaliser: Normaliser, rows: Transition) -> Transition:

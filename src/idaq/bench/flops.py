@@ -9,6 +9,7 @@ several losses share count once, and nothing that is thrown away counts.
 
 from itertools import pairwise
 
+from idaq.algos.bc import BcConfig
 from idaq.algos.focal import Config
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
@@ -43,6 +44,9 @@ def agent_flops(config: Config, spec: Spec) -> int:
     learner = config.learner
     if isinstance(learner, SacBracConfig):
         per_row = _sac_brac(learner, spec, config.latent_dim)
+    elif isinstance(learner, BcConfig):
+        policy = _Network(spec.obs_dim + config.latent_dim, learner.hidden, spec.action_dim)
+        per_row = policy.train
     else:
         per_row = _td3_bc(learner, spec, config.latent_dim)
     return context_rows * encoder.train + rows * per_row

@@ -139,13 +139,23 @@ class DatasetWriter:
 
     def append(self, rows: Arrays, lengths: Iterable[int], tasks: Iterable[int]) -> None:
         """Episodes one after the other: their rows, and each one's length and task."""
+        lengths = [int(length) for length in lengths]
+        if self._files and set(rows) != set(self._files):
+            raise IdaqError(
+                f"Episodes with {', '.join(rows)} follow others with {', '.join(self._files)}.",
+                "Give all episodes the same arrays.",
+            )
+        for name, value in rows.items():
+            shape = (sum(lengths), *self._shapes.get(name, value.shape[1:]))
+            if value.shape != shape:
+                raise IdaqError(f"'{name}' has shape {value.shape}.", f"It must be {shape} here.")
         for name, value in rows.items():
             if name not in self._files:
                 self._files[name] = (self._directory / f"{name}.npy").open("wb")
                 self._shapes[name] = value.shape[1:]
                 self._write_header(name, 0)
             self._files[name].write(np.ascontiguousarray(value, DTYPES[name]).tobytes())
-        self._lengths += [int(length) for length in lengths]
+        self._lengths += lengths
         self._tasks += [int(task) for task in tasks]
 
     def finish(self) -> dict[str, NDArray[Any]]:

@@ -85,6 +85,10 @@ class Expert(Protocol):
 class HostFamily(TaskFamily, Protocol):
     """Tasks of a Gymnasium simulator, which runs in worker processes (see `idaq.workers`)."""
 
+    def check_simulator(self) -> None:
+        """Raise an error with the remedy where the simulator is not installed."""
+        ...
+
     def make_env(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
         """A simulator that `reset(seed=..., options={"task": index})` puts on any of the tasks.
 

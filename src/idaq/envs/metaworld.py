@@ -73,6 +73,9 @@ class Ml1:
         _, tasks = _benchmark(self.task_set)
         return np.stack([pickle.loads(task.data)["rand_vec"] for task in tasks]).astype(np.float32)
 
+    def check_simulator(self) -> None:
+        _metaworld()
+
     def make_env(self, render_mode: str | None = None) -> "Ml1Env":
         return Ml1Env(self.task_set, render_mode)
 

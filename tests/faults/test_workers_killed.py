@@ -1,0 +1,161 @@
+"""Runs whose simulators are in worker processes: deaths and Ctrl-C, and nobody left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from idaq.envs import FAMILIES
+from tests.host_fakes import Walk, all_gone, await_pids, is_alive, pids_in
+from tests.program import JOB, Outcome, Program, finish, results
+
+# A set of ML1 in name: the preset is there, and the simulator is quick.
+NAME, OTHER = "ml1/push", "ml1/reach"
+COMMAND = ("run", NAME, *JOB, "--methods", "idaq-return", "expert-context", "--seeds", "1")
+COLLECTED = 20  # episodes: two of each of ten tasks
+ADAPTED = 2 * 4 + 2 * 1  # and then: two test tasks, and four episodes or one
+
+PROGRAM = """
+import signal, sys
+import idaq.report.figures
+from idaq.cli import main
+from idaq.envs import FAMILIES
+from tests.host_fakes import Walk
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    idaq.report.figures.write_figures = lambda run: []
+    log, seconds, *arguments = sys.argv[1:]
+    for name in ("ml1/push", "ml1/reach"):
+        FAMILIES[name] = Walk(num_tasks=10, log=log, seconds=float(seconds), name=name)
+    sys.exit(main(arguments))
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the simulators say what they run, in this process's runs too."""
+    file = tmp_path / "log"
+    monkeypatch.setitem(FAMILIES, NAME, Walk(num_tasks=10, log=str(file), seconds=0.01, name=NAME))
+    return file
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, log: Path) -> Start:
+    """Run a command as a process of its own, in a group of its own as a shell does it."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+
+    def call(*arguments: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(log), "0.01", *map(str, arguments)],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "COLUMNS": "100",
+                "TMPDIR": str(tmp_path),  # one that is killed cannot clear away what it leaves
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    return call
+
+
+@pytest.fixture
+def expected(idaq: Program, log: Path, tmp_path: Path) -> dict[str, str]:
+    """What an undisturbed run with one worker leaves."""
+    outcome = idaq(*COMMAND, "--workers", "1", "--out", tmp_path / "whole")
+    assert outcome.code == 0, outcome.err
+    assert len(pids_in(log)) == COLLECTED + ADAPTED
+    assert len(set(pids_in(log))) == 1
+    assert all_gone(pids_in(log))
+    log.unlink()
+    return results(tmp_path / "whole")
+
+
+def test_workers_killed_during_a_run(
+    idaq: Program, log: Path, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """One while it collects and one while it adapts; it takes longer, and that is all."""
+
+    def kill() -> None:
+        for moment in (5, COLLECTED + 8):
+            os.kill(await_pids(log, moment)[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    outcome = idaq(*COMMAND, "--workers", "2", "--out", tmp_path / "killed")
+    killer.join()
+    assert outcome.code == 0, outcome.err
+    assert len(set(pids_in(log))) > 3, "others came in their place"
+    assert len(pids_in(log)) > COLLECTED + ADAPTED, "what they were at was run again"
+    assert results(tmp_path / "killed") == expected
+    assert all_gone(pids_in(log))
+
+
+def test_the_program_killed_and_resumed(
+    idaq: Program, start: Start, log: Path, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """Its workers end with it; what they had collected for a dataset is dropped."""
+    place = tmp_path / "killed"
+    command = (*COMMAND, "--workers", "2", "--resume", "--out", place)
+    process = start(*command)
+    await_pids(log, 6)
+    process.kill()
+    assert finish(process).code == -signal.SIGKILL
+    assert all_gone(pids_in(log))
+    assert not (place / "data").exists()
+    outcome = idaq(*command)
+    assert outcome.code == 0, outcome.err
+    assert results(place) == expected
+    assert not list(place.rglob(".*.tmp-*"))
+
+
+def interrupted(process: subprocess.Popen[str]) -> Outcome:
+    """Ctrl-C on a terminal reaches the whole group of processes."""
+    for _ in range(5):  # one that falls into a callback of JAX may get lost
+        os.killpg(process.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+            break
+    outcome = finish(process)
+    assert outcome.code == 130, outcome
+    assert outcome.out == ""
+    assert "go on with the same command and --resume" in outcome.err
+    assert "Traceback" not in outcome.err
+    return outcome
+
+
+def test_an_interrupt_while_workers_work(start: Start, log: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    process = start(*COMMAND, "--trajectories", "1000", "--workers", "2", "--out", place)
+    workers = set(await_pids(log, 6))
+    assert all(map(is_alive, workers))
+    interrupted(process)
+    assert all_gone(pids_in(log))
+    assert [file.name for file in place.iterdir() if file.name != ".lock"] == ["run.json"]
+
+
+def test_an_interrupt_of_several_families(start: Start, log: Path, tmp_path: Path) -> None:
+    """One trains for ever while the other's data is collected."""
+    command = ("run", NAME, OTHER, *COMMAND[2:], "--updates", "100000000")
+    place = tmp_path / "runs"
+    process = start(*command, "--workers", "1", "--out", place)
+    await_pids(log, COLLECTED + 5)
+    interrupted(process)
+    assert all_gone(pids_in(log))
+    assert (place / NAME / "data").is_dir()
+    assert not (place / OTHER / "data").exists()
+    assert not list(place.rglob(".*.tmp-*"))
