@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from idaq.adapt.config import AdaptConfig
+from idaq.algos.bc import BcConfig
 from idaq.algos.focal import Config, EnsembleConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
@@ -98,9 +99,7 @@ def _default_ml1() -> RunConfig:
             batch_size=64,
             context_size=64,
             context_shift=3.0,
-            learner=Td3BcConfig(
-                hidden=hidden, bc_weight=100.0, policy_dropout=0.1, act_with_target=True
-            ),
+            learner=BcConfig(hidden=hidden, learning_rate=1e-3),
             ensemble=EnsembleConfig(hidden=hidden),
         ),
         train=TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000),

@@ -39,7 +39,7 @@ def compiled_products(name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", ["FOCAL (paper), ML1", "FOCAL (paper), Point", "TD3+BC (default), ML1"]
+    "name", ["FOCAL (paper), ML1", "FOCAL (paper), Point", "cloning (default), ML1"]
 )
 def test_no_product_is_computed_and_thrown_away(name: str) -> None:
     _, spec, config = cases()[name]

@@ -1,4 +1,4 @@
-"""The default offline learner: TD3+BC (Fujimoto & Gu, 2021) conditioned on the task embedding.
+"""The learner of Point-Robot's default: TD3+BC (Fujimoto & Gu, 2021) conditioned on the embedding.
 
 A deterministic policy, twin Q with target networks and smoothed target actions, and a policy
 loss that trades the critic's value, scaled to size one, against the squared distance to the

@@ -53,7 +53,7 @@ def cases() -> dict[str, tuple[str, Spec, Config]]:
         "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
         "FOCAL (paper), ML1 + models": ("ml1", ML1, with_models),
         "FOCAL (paper), Point": ("point", POINT, paper_point),
-        "TD3+BC (default), ML1": ("ml1", ML1, default_ml1),
+        "cloning (default), ML1": ("ml1", ML1, default_ml1),
         "TD3+BC (default), Point": ("point", POINT, default_point),
     }
 
