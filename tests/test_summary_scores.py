@@ -181,7 +181,7 @@ def test_scores_stand_beside_the_papers(tmp_path: Path) -> None:
     made: dict[str, Any] = {"tasks": [[0], [1]], "success": [[1], [0]], "data": DATA}
     run = made_run(tmp_path, finals=[[7.0], [22.0]], **made)
     text = printed(summarise(run))
-    for expected in ("success", "score", "14.50", "0.50", "0.90", "[0.70, 1.10]", "0.55 ± 0.10"):
+    for expected in ("success", "score", " 14 ", "0.50", "0.90", "[0.70, 1.10]", "0.55 ± 0.10"):
         assert expected in text
     plain = printed(summarise(made_run(tmp_path / "2", finals=[[7.0], [22.0]], tasks=[[0], [1]])))
     assert "score" not in plain

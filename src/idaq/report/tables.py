@@ -14,7 +14,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
     seeds = summary["seeds"]
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
-        title=f"{summary['family']}, preset {summary['preset']}: return of the final episode",
+        title=f"{summary['family']}, preset {summary['preset']}: the final episode",
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
         title_justify="left",
@@ -35,9 +35,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 
 
-def _number(key: str) -> Cell:
+def _number(key: str, digits: int = 2) -> Cell:
     def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
-        return "-" if row.get(key) is None else f"{row[key]:.2f}"
+        return "-" if row.get(key) is None else f"{row[key]:.{digits}f}"
 
     return cell
 
@@ -72,10 +72,9 @@ _PLAIN: dict[str, Cell] = {
 }
 _SCORED: dict[str, Cell] = {
     "method": _text("method"),
-    "return": _number("mean"),
+    "return": _number("mean", digits=0),
     "success": _number("success"),
     "score": _number("score"),
     "95% interval": _interval("score_ci95"),
     "paper": _paper(published_score),
-    "episodes": _text("episodes"),
 }
