@@ -27,7 +27,7 @@ from idaq.presets import RunConfig
 from idaq.rollout import Rollouts, make_rollouts
 from idaq.run_dir import RunDir, read_json
 from idaq.training import open_run_data, run_config, split_of
-from idaq.types import PyTree
+from idaq.types import Array, PyTree
 from idaq.workers import WorkerPool
 
 ADAPT_STREAM = 2  # what a seed's key is folded with; training uses 0 and 1
@@ -129,7 +129,7 @@ def _adapt_group(
     family = rollouts.family
     splits = [split_of(run, family, seed) for seed in group]
     agents = [
-        _load_agent(run, algorithm, seed, len(split.train))
+        load_agent(run, algorithm, seed, len(split.train))
         for seed, split in zip(group, splits, strict=True)
     ]
     given = None
@@ -144,7 +144,7 @@ def _adapt_group(
         adapter,
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents),
         jnp.stack([jnp.asarray(split.test, jnp.int32) for split in splits]),
-        jnp.stack([jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM) for seed in group]),
+        jnp.stack([adaptation_key(seed) for seed in group]),
         given,
     )
     return [
@@ -153,7 +153,13 @@ def _adapt_group(
     ]
 
 
-def _load_agent(run: RunDir, algorithm: Algorithm, seed: int, num_train_tasks: int) -> PyTree:
+def adaptation_key(seed: int) -> Array:
+    """What all adaptation of a seed is drawn from."""
+    return jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
+
+
+def load_agent(run: RunDir, algorithm: Algorithm, seed: int, num_train_tasks: int) -> PyTree:
+    """A seed's trained agent, or an error where the file is another's."""
     file = run.agent_file(seed)
     agent, header = checkpoint.load(file, algorithm.agent_shapes(num_train_tasks))
     if header.get("seed") != seed:

@@ -22,8 +22,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq import checkpoint
-from idaq.adaptation import ADAPT_STREAM
+from idaq.adaptation import adaptation_key, load_agent
 from idaq.algos import make_algorithm
 from idaq.atomic import atomic_file
 from idaq.envs import get_family
@@ -217,9 +216,8 @@ def _episode(
 ) -> PolicyUnit:
     """The episode just as `idaq.evaluate` had it run: same key, same row of the same batch."""
     seed, algorithm = run.seeds()[0], make_algorithm(run_config(run).algorithm, family.spec)
-    agent, _ = checkpoint.load(run.agent_file(seed), algorithm.agent_shapes(len(split.train)))
-    key = jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
-    keys = jax.random.split(jax.random.fold_in(key, 1 + index), len(split.test))
+    agent = load_agent(run, algorithm, seed, len(split.train))
+    keys = jax.random.split(jax.random.fold_in(adaptation_key(seed), 1 + index), len(split.test))
     first = place - place % UNIT_EPISODES
     batch = slice(first, first + UNIT_EPISODES)
     return PolicyUnit(
