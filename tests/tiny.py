@@ -92,8 +92,10 @@ def data(seed: int = 0) -> TrainData:
             obs_std=jnp.asarray([0.5, 2.0, 1.0]),
             reward_mean=jnp.asarray(0.25, jnp.float32),
             reward_std=jnp.asarray(0.75, jnp.float32),
+            seen=jnp.ones(3),
         ),
         start_std=jnp.asarray([0.2, 0.0, 1.5]),
+        unrelated=jnp.asarray([False, False, True]),
     )
 
 

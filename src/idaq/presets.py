@@ -99,6 +99,7 @@ def _default_ml1() -> RunConfig:
             batch_size=64,
             context_size=64,
             context_shift=3.0,
+            hide_unrelated=True,
             learner=BcConfig(hidden=hidden, learning_rate=1e-3),
             ensemble=EnsembleConfig(hidden=hidden),
         ),

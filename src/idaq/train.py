@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from idaq import checkpoint
 from idaq.algos.base import Algorithm
 from idaq.algos.batch import TrainData
-from idaq.data.device import fit_normaliser, load_rows, start_std
+from idaq.data.device import fit_normaliser, load_rows
+from idaq.data.starts import start_std, unrelated_starts
 from idaq.data.store import Dataset
 from idaq.metrics import MetricsLog
 from idaq.presets import TrainConfig
@@ -31,6 +32,7 @@ SEED_AXES = TrainData(
     train_tasks=0,
     normaliser=0,  # type: ignore[arg-type]
     start_std=0,
+    unrelated=0,
 )
 
 
@@ -47,7 +49,10 @@ def train_data(
         task_count=counts,
         train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
         normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
-        start_std=jnp.stack([start_std(dataset, tasks) for tasks in train_tasks]),
+        start_std=jnp.stack(
+            [jnp.asarray(start_std(dataset, tasks), jnp.float32) for tasks in train_tasks]
+        ),
+        unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
     )
 
 
@@ -58,6 +63,7 @@ def one_seed(data: TrainData, index: int) -> TrainData:
         train_tasks=data.train_tasks[index],
         normaliser=pick(data.normaliser),
         start_std=data.start_std[index],
+        unrelated=data.unrelated[index],
     )
 
 

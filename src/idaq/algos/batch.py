@@ -12,15 +12,16 @@ from idaq.types import Array, Spec, Transition
 
 
 class Normaliser(NamedTuple):
-    """Affine maps to about zero mean and unit size."""
+    """Affine maps to about zero mean and unit size; what is hidden is zero."""
 
     obs_mean: Any  # [obs_dim]
     obs_std: Any  # [obs_dim]
     reward_mean: Any  # []
     reward_std: Any  # []
+    seen: Any  # [obs_dim], 1, or 0 for what is hidden
 
     def obs(self, obs: Array) -> Any:
-        return (obs - self.obs_mean) / self.obs_std
+        return (obs - self.obs_mean) / self.obs_std * self.seen
 
     def reward(self, reward: Array) -> Any:
         return (reward - self.reward_mean) / self.reward_std
@@ -35,6 +36,7 @@ class TrainData(NamedTuple):
     train_tasks: Any  # [num_train_tasks]
     normaliser: Normaliser
     start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
+    unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (data/starts.py)
 
 
 def scale_action(spec: Spec, action: Array) -> Any:
@@ -51,8 +53,13 @@ def unscale_action(spec: Spec, action: Array) -> Any:
 
 def identity_normaliser(obs_dim: int) -> Normaliser:
     """Leaves everything as it is."""
-    one = jnp.ones(())
-    return Normaliser(jnp.zeros(obs_dim), jnp.ones(obs_dim), jnp.zeros(()), one)
+    zeros, ones = jnp.zeros(obs_dim), jnp.ones(obs_dim)
+    return Normaliser(zeros, ones, jnp.zeros(()), jnp.ones(()), seen=ones)
+
+
+def hide(normaliser: Normaliser, hidden: Array) -> Normaliser:
+    """The same, with the hidden observations [obs_dim] out of sight."""
+    return normaliser._replace(seen=jnp.where(hidden, 0.0, normaliser.seen))
 
 
 def sample_tasks(data: TrainData, num: int, key: Array) -> Any:

@@ -14,8 +14,10 @@ Where it departs from the released code:
    between the training tasks' first observations. Where every task has, say, an object in a place
    of its own, that place tells the training tasks apart better than anything else, so an encoder
    learns it by heart and says nothing useful of a new task. What can be seen at once need not be
-   inferred. `observation_noise` does the like to the learner, row by row, which otherwise looks
-   the goal up by the object's place instead of reading it from z.
+   inferred.
+5. With `hide_unrelated`, what differs between the training tasks' first observations and does not
+   foretell what their experts do is hidden from every network (data/starts.py): a policy would
+   look the task up by it instead of reading z.
 """
 
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
     TrainData,
+    hide,
     identity_normaliser,
     sample_rows,
     sample_tasks,
@@ -68,9 +71,8 @@ class Config:
     meta_batch_size: int = 16
     batch_size: int = 256
     context_size: int = 400
-    # in standard deviations of the training tasks' first observations
-    context_shift: float = 0.0  # one shift for a whole context of the encoder
-    observation_noise: float = 0.0  # on every observation of the learner
+    context_shift: float = 0.0  # in standard deviations of the training tasks' first observations
+    hide_unrelated: bool = False
     normalise: bool = False
     std_floor: float = 0.05
     learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig | bc.BcConfig = field(
@@ -82,7 +84,7 @@ class Config:
         require(self, "latent_dim", "encoder_hidden", least=1, most=MAX_SIZE)
         require(self, "meta_batch_size", "batch_size", "context_size", least=1, most=MAX_SIZE)
         require(self, "encoder_learning_rate", above=0, most=1)
-        require(self, "metric_weight", "context_shift", "observation_noise", least=0)
+        require(self, "metric_weight", "context_shift", least=0)
         require(self, "std_floor", above=0)
 
 
@@ -123,6 +125,9 @@ class Focal:
         encoder = context.init(
             encoder_key, spec.obs_dim, spec.action_dim, config.encoder_hidden, config.latent_dim
         )
+        normaliser = data.normaliser if config.normalise else identity_normaliser(spec.obs_dim)
+        if config.hide_unrelated:
+            normaliser = hide(normaliser, data.unrelated)
         ensemble, ensemble_opt = None, None
         if config.ensemble is not None:
             ensemble = dynamics.init(
@@ -140,7 +145,7 @@ class Focal:
             learner=self._learner.init(config.learner, spec, config.latent_dim, learner_key),
             ensemble=ensemble,
             ensemble_opt=ensemble_opt,
-            normaliser=data.normaliser if config.normalise else identity_normaliser(spec.obs_dim),
+            normaliser=normaliser,
         )
 
     def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
@@ -171,11 +176,6 @@ class Focal:
         # --- Update policy and critics on the detached embedding ---
         num_batches = self._learner.num_batches(config.learner)
         batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
-        if config.observation_noise > 0:
-            noise = jax.random.normal(jax.random.fold_in(batch_key, 1), batch.obs.shape)
-            batch = batch._replace(
-                obs=batch.obs + config.observation_noise * data.start_std * noise
-            )
         batches = _split_batches(_normalise(state.normaliser, batch), num_batches)
         z = jnp.repeat(jax.lax.stop_gradient(embedding), config.batch_size, axis=0)  # [n, latent]
         learner, metrics = self._learner.update(
@@ -224,7 +224,7 @@ class Focal:
             )
             rows = Transition(obs, action, scalar, obs, scalar)
             one = identity_normaliser(spec.obs_dim)
-            data = TrainData(rows, tasks, tasks, tasks, one, start_std=one.obs_mean)
+            data = TrainData(rows, tasks, tasks, tasks, one, one.obs_mean, one.obs_mean > 0)
             state = self.init(data, jax.random.key(0))
             return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
 
