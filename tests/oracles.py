@@ -456,6 +456,7 @@ def replay_idaq(
     improvement: bool,
     best: bool,
     untried: Sequence[Floats] | None = None,
+    logs: float | None = None,
 ) -> Replay:
     """Algorithm 1, for an agent whose belief is the mean of the hypotheses of kept episodes.
 
@@ -464,7 +465,9 @@ def replay_idaq(
     episode joins only if it is better than all before; with `best`, the final episode replays
     the hypothesis of the lowest uncertainty. Every hypothesis runs `repeats` episodes but the
     final one. With `untried` (the prior), an iterative episode whose belief was run already runs
-    instead the hypothesis of the prior, not run yet, that is nearest to the best one so far.
+    instead the hypothesis of the prior, not run yet, that is nearest to the best one so far. With
+    `logs`, a logged episode's uncertainty, it runs the one whose nearest neighbour among those run
+    is farthest, as long as the best value is farther from the logs than from the mean value.
     """
     total = num_reference + num_iterative
     hypotheses: list[Floats] = []
@@ -484,6 +487,8 @@ def replay_idaq(
     def propose() -> Floats:
         belief = believe()
         fresh = [h for h in untried or () if not was_run(h)]
+        if logs is not None and fresh and min(uncertainty) > (logs + np.mean(uncertainty)) / 2:
+            return max(fresh, key=lambda h: min(_distance(h, other) for other in hypotheses))
         if not was_run(belief) or not fresh:
             return belief
         return min(fresh, key=lambda h: _distance(h, best_so_far()))

@@ -49,6 +49,7 @@ def group_data(num_seeds: int) -> TrainData:
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num_seeds), data.normaliser),
         start_std=jnp.stack([data.start_std] * num_seeds),
         unrelated=jnp.stack([data.unrelated] * num_seeds),
+        mean_return=jnp.stack([data.mean_return] * num_seeds),
     )
 
 
@@ -158,6 +159,7 @@ def _second() -> TrainData:
         normaliser=jax.tree.map(lambda x: x[None], mine.normaliser),
         start_std=mine.start_std[None],
         unrelated=mine.unrelated[None],
+        mean_return=mine.mean_return[None],
     )
 
 

@@ -96,6 +96,7 @@ def data(seed: int = 0) -> TrainData:
         ),
         start_std=jnp.asarray([0.2, 0.0, 1.5]),
         unrelated=jnp.asarray([False, False, True]),
+        mean_return=jnp.asarray(1.5),
     )
 
 

@@ -109,7 +109,7 @@ def _default_ml1() -> RunConfig:
             num_iterative_episodes=5,
             keep_percent=20.0,
             reference="farthest-first",
-            iterate="untried",
+            iterate="search",
             accept="improvement",
             final="best",
         ),

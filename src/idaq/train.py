@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from idaq import checkpoint
 from idaq.algos.base import Algorithm
 from idaq.algos.batch import TrainData
-from idaq.data.device import fit_normaliser, load_rows
+from idaq.data.device import fit_normaliser, load_rows, mean_return
 from idaq.data.starts import start_std, unrelated_starts
 from idaq.data.store import Dataset
 from idaq.metrics import MetricsLog
@@ -33,6 +33,7 @@ SEED_AXES = TrainData(
     normaliser=0,  # type: ignore[arg-type]
     start_std=0,
     unrelated=0,
+    mean_return=0,
 )
 
 
@@ -53,6 +54,7 @@ def train_data(
             [jnp.asarray(start_std(dataset, tasks), jnp.float32) for tasks in train_tasks]
         ),
         unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
+        mean_return=jnp.stack([mean_return(dataset, tasks) for tasks in train_tasks]),
     )
 
 
@@ -64,6 +66,7 @@ def one_seed(data: TrainData, index: int) -> TrainData:
         normaliser=pick(data.normaliser),
         start_std=data.start_std[index],
         unrelated=data.unrelated[index],
+        mean_return=data.mean_return[index],
     )
 
 

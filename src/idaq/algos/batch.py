@@ -37,6 +37,7 @@ class TrainData(NamedTuple):
     normaliser: Normaliser
     start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
     unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (data/starts.py)
+    mean_return: Any  # [], of the training tasks' episodes
 
 
 def scale_action(spec: Spec, action: Array) -> Any:

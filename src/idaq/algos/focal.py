@@ -107,6 +107,7 @@ class Agent(NamedTuple):
     ensemble: dynamics.Ensemble | None
     normaliser: Normaliser
     prior: Any  # [num_train_tasks, latent_dim]
+    logged_return: Any  # [], mean of the training tasks' episodes
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class Focal:
             is_own = (place < count).astype(jnp.float32)
             return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward, is_own)
 
-        return self._agent(state, jax.lax.map(embed_task, data.train_tasks))
+        return self._agent(state, jax.lax.map(embed_task, data.train_tasks), data.mean_return)
 
     def agent_shapes(self, num_train_tasks: int) -> Agent:
         """The shapes of an agent, to read one back from a file."""
@@ -224,9 +225,12 @@ class Focal:
             )
             rows = Transition(obs, action, scalar, obs, scalar)
             one = identity_normaliser(spec.obs_dim)
-            data = TrainData(rows, tasks, tasks, tasks, one, one.obs_mean, one.obs_mean > 0)
+            data = TrainData(
+                rows, tasks, tasks, tasks, one, one.obs_mean, one.obs_mean > 0, one.reward_mean
+            )
             state = self.init(data, jax.random.key(0))
-            return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
+            prior = jnp.zeros((num_train_tasks, self.config.latent_dim))
+            return self._agent(state, prior, data.mean_return)
 
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
@@ -240,6 +244,9 @@ class Focal:
 
     def prior(self, agent: Agent) -> Any:
         return agent.prior
+
+    def logged_return(self, agent: Agent) -> Any:
+        return agent.logged_return
 
     def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         """The ensemble's view of one episode [horizon, ...]."""
@@ -276,9 +283,9 @@ class Focal:
     def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
         return carry
 
-    def _agent(self, state: State, prior: Any) -> Agent:
+    def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
         policy = self._learner.trained_policy(self.config.learner, state.learner)
-        return Agent(state.encoder, policy, state.ensemble, state.normaliser, prior)
+        return Agent(state.encoder, policy, state.ensemble, state.normaliser, prior, logged_return)
 
     @property
     def _learner(self) -> Any:

@@ -153,6 +153,7 @@ def random_data(spec: Spec) -> TrainData:
         normaliser=jax.tree.map(lambda x: x[None], one),
         start_std=jnp.ones((1, spec.obs_dim)),
         unrelated=jnp.zeros((1, spec.obs_dim), bool),
+        mean_return=jnp.zeros(1),
     )
 
 

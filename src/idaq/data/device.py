@@ -45,5 +45,11 @@ def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) ->
     )
 
 
+def mean_return(dataset: Dataset, train_tasks: IntArray) -> Any:
+    """The mean return of the training tasks' episodes."""
+    is_train = np.isin(dataset.arrays["episode_task"], train_tasks)
+    return _device(dataset.episode_returns()[is_train].mean())
+
+
 def _device(value: NDArray[np.float64] | np.float64) -> Any:
     return jnp.asarray(np.asarray(value, np.float32))
