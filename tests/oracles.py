@@ -5,6 +5,7 @@ one and see the comparison fail. Where the paper names no formula (the metric lo
 learner are FOCAL's), the definition is that of the released implementation, cited as such.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -467,7 +468,8 @@ def replay_idaq(
     final one. With `untried` (the prior), an iterative episode whose belief was run already runs
     instead the hypothesis of the prior, not run yet, that is nearest to the best one so far. With
     `logs`, a logged episode's uncertainty, it runs the one whose nearest neighbour among those run
-    is farthest, as long as the best value is farther from the logs than from the mean value.
+    is farthest, as long as the best value is farther from the logs than from the mean value; what
+    is closer to one that was run than a tenth of the prior's median distance counts as run.
     """
     total = num_reference + num_iterative
     hypotheses: list[Floats] = []
@@ -478,8 +480,13 @@ def replay_idaq(
         chosen = [h for h, keep in zip(hypotheses, kept, strict=True) if keep]
         return np.asarray(np.mean(chosen, axis=0), np.float64)
 
+    tolerance = 1e-6
+    if logs is not None and untried:
+        pairs = itertools.combinations(untried, 2)
+        tolerance = 0.1 * float(np.median([_distance(a, b) for a, b in pairs]))
+
     def was_run(hypothesis: Floats) -> bool:
-        return any(_distance(hypothesis, other) <= 1e-6 for other in hypotheses)
+        return any(_distance(hypothesis, other) <= tolerance for other in hypotheses)
 
     def best_so_far() -> Floats:
         return hypotheses[uncertainty.index(min(uncertainty))]
