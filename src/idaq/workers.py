@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.atomic import atomic_file
-from idaq.envs.base import HostFamily
+from idaq.envs.base import HostFamily, ScriptedHostFamily
 from idaq.errors import IdaqError
 from idaq.types import Episodes
 
@@ -51,9 +51,9 @@ class Unit(Protocol):
 
 @dataclass(frozen=True)
 class ExpertUnit:
-    """Some episodes of one task by its behaviour policy."""
+    """Some episodes of one task by its scripted behaviour policy."""
 
-    family: HostFamily
+    family: ScriptedHostFamily
     task: int
     seeds: tuple[tuple[int, ...], ...]  # one per episode
 
@@ -272,6 +272,10 @@ class WorkerPool:
             with atomic_file(file) as temporary:
                 temporary.write_bytes(content)
         return str(file)
+
+    def forget_agent(self, file: str) -> None:
+        """Remove a shared agent that no unit needs any more."""
+        Path(file).unlink(missing_ok=True)
 
     def results(self, units: Iterable[Unit]) -> Iterator[Any]:
         """The result of every unit, in order; a few units are in flight at a time."""

@@ -63,6 +63,17 @@ def squared_error(prediction: Array, target: Array) -> Any:
     return jnp.square(prediction - jax.lax.stop_gradient(target)).mean()
 
 
+def soft_value(q: Array, log_prob: Array, temperature: Array) -> Any:
+    """The value of an action drawn from the policy, with its share of entropy (SAC)."""
+    return q - temperature * log_prob
+
+
+def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Any:
+    """SAC's: the temperature rises while the policy's entropy is below its target."""
+    surplus = jax.lax.stop_gradient(-log_prob.mean() - target_entropy)
+    return jnp.exp(log_temperature) * surplus
+
+
 def td3_bc_policy_loss(q: Array, action: Array, data_action: Array, bc_weight: float) -> Any:
     """TD3+BC: the critic's value, scaled to size one, against staying near the data."""
     scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(q).mean(), DUAL_EPSILON))

@@ -1,7 +1,7 @@
 """Log every task of a family with the behaviour policy that knows it."""
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib import metadata as importlib_metadata
@@ -21,6 +21,7 @@ from idaq.envs.base import (
     check_seed,
     is_host_family,
     is_jax_family,
+    is_scripted,
 )
 from idaq.errors import IdaqError
 from idaq.progress import ProgressBar
@@ -124,6 +125,23 @@ def _host_batches(
         yield episodes, np.full(len(unit.seeds), unit.task)
 
 
+def scripted_episodes(
+    family: TaskFamily, tasks: Any, seeds: Sequence[tuple[int, ...]], pool: WorkerPool
+) -> Episodes:
+    """One episode of each task in a row by its scripted expert, [n, horizon, ...]."""
+    if is_scripted(family):
+        pairs = zip(tasks, seeds, strict=True)
+        units = [ExpertUnit(family, int(task), (seed,)) for task, seed in pairs]
+        parts = list(pool.results(units))
+        return Episodes(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    if not is_jax_family(family):
+        raise TypeError(f"{family.name} has no scripted expert")
+    raw = np.stack([np.random.SeedSequence(seed).generate_state(2) for seed in seeds])
+    keys = jax.random.wrap_key_data(jnp.asarray(raw))
+    episodes = _task_episodes(family, jnp.asarray(tasks), keys)
+    return Episodes(*(np.asarray(field) for field in episodes))
+
+
 def check_collection(trajectories: int, seed: int) -> None:
     """Refuse options of `collect` that are out of range."""
     if not 1 <= trajectories <= MAX_TRAJECTORIES:
@@ -137,8 +155,12 @@ def check_collection(trajectories: int, seed: int) -> None:
 def _expert_episodes(family: JaxFamily, trajectories: int, key: Array) -> Episodes:
     """[num_tasks * trajectories, horizon, ...], sorted by task."""
     tasks = jnp.repeat(jnp.arange(family.num_tasks), trajectories)
+    return _task_episodes(family, tasks, jax.random.split(key, len(tasks)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _task_episodes(family: JaxFamily, tasks: Array, keys: Array) -> Episodes:
     policy = ExpertPolicy(family)
-    keys = jax.random.split(key, len(tasks))
     return jax.vmap(lambda task, key: rollout(family, policy, (), task, task, key))(tasks, keys)
 
 

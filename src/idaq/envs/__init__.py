@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from idaq.envs.base import HostFamily, JaxFamily, TaskFamily
+from idaq.envs.base import JaxFamily, ScriptedHostFamily, TaskFamily
+from idaq.envs.cheetah_vel import CheetahVel
 from idaq.envs.metaworld import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.errors import IdaqError
@@ -12,8 +13,13 @@ from idaq.errors import IdaqError
 POINT_FAMILIES: dict[str, JaxFamily] = {
     family.name: family for family in (PointRobot("dense"), PointRobot("sparse"))
 }
-ML1_FAMILIES: dict[str, HostFamily] = {family.name: family for family in ml1_families()}
-FAMILIES: dict[str, TaskFamily] = {**POINT_FAMILIES, **ML1_FAMILIES}
+CHEETAH_VEL = CheetahVel()
+ML1_FAMILIES: dict[str, ScriptedHostFamily] = {family.name: family for family in ml1_families()}
+FAMILIES: dict[str, TaskFamily] = {
+    **POINT_FAMILIES,
+    CHEETAH_VEL.name: CHEETAH_VEL,
+    **ML1_FAMILIES,
+}
 
 
 def match_families(patterns: Iterable[str]) -> list[TaskFamily]:

@@ -97,6 +97,10 @@ class HostFamily(TaskFamily, Protocol):
         """
         ...
 
+
+class ScriptedHostFamily(HostFamily, Protocol):
+    """A simulator whose behaviour policy is written down, not learned."""
+
     def make_expert(self, env: "gymnasium.Env[Any, Any]") -> Expert:
         """The behaviour policy of whatever task that simulator is on."""
         ...
@@ -105,6 +109,16 @@ class HostFamily(TaskFamily, Protocol):
 def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
     """Whether the family's episodes are run by worker processes."""
     return hasattr(family, "make_env")
+
+
+def has_scripted_expert(family: TaskFamily) -> bool:
+    """Whether a behaviour policy of the family is written down."""
+    return is_jax_family(family) or is_scripted(family)
+
+
+def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
+    """Whether a simulator's behaviour policy is written down."""
+    return hasattr(family, "make_expert")
 
 
 def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:

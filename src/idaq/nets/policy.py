@@ -1,7 +1,7 @@
 """Policies π(a|s, z) with actions in [-1, 1]: tanh-Gaussian and deterministic."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,11 @@ from idaq.nets import mlp
 from idaq.types import Array, PyTree
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 0.0
+SOFT_LOG_STD_MIN, SOFT_LOG_STD_MAX = -4.0, 2.0
 OUTPUT_SCALE = 0.1  # first actions stay near zero
+
+# How the log standard deviation is bounded: cut off, or squashed, which keeps a gradient outside.
+Bounds = Literal["clip", "soft"]
 
 
 class Sample(NamedTuple):
@@ -36,15 +40,18 @@ def init_deterministic(
     return mlp.init(key, (obs_dim + latent, *hidden, action_dim), OUTPUT_SCALE)
 
 
-def gaussian(params: PyTree, obs: Array, z: Array) -> tuple[Any, Any]:
+def gaussian(params: PyTree, obs: Array, z: Array, bounds: Bounds = "clip") -> tuple[Any, Any]:
     """Mean and log standard deviation before tanh."""
     mean, log_std = jnp.split(mlp.apply(params, jnp.concatenate([obs, z], axis=-1)), 2, axis=-1)
-    return mean, jnp.clip(log_std, LOG_STD_MIN, LOG_STD_MAX)
+    if bounds == "clip":
+        return mean, jnp.clip(log_std, LOG_STD_MIN, LOG_STD_MAX)
+    share = 0.5 * (jnp.tanh(log_std) + 1.0)
+    return mean, SOFT_LOG_STD_MIN + share * (SOFT_LOG_STD_MAX - SOFT_LOG_STD_MIN)
 
 
-def sample(params: PyTree, obs: Array, z: Array, key: Array) -> Sample:
+def sample(params: PyTree, obs: Array, z: Array, key: Array, bounds: Bounds = "clip") -> Sample:
     """A reparametrised action and its log density under the squashed Gaussian."""
-    mean, log_std = gaussian(params, obs, z)
+    mean, log_std = gaussian(params, obs, z, bounds)
     noise = jax.random.normal(key, mean.shape)
     before_tanh = mean + jnp.exp(log_std) * noise
     log_density = -0.5 * noise**2 - log_std - 0.5 * math.log(2 * math.pi)

@@ -1,0 +1,63 @@
+"""What an online learner has seen: a ring of transitions on the device.
+
+A transition knows its task by index; what the learner is told of the task is looked up, so that a
+row is not stored with its condition.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from idaq.types import Array, Spec, Transition
+
+
+class Replay(NamedTuple):
+    """Rows are written in blocks of one size, of which the capacity is a multiple."""
+
+    rows: Transition  # [capacity, ...]; actions are scaled to [-1, 1]
+    task: Any  # [capacity]
+    num_written: Any  # []: all rows ever written
+    conditions: Any  # [num_tasks, condition_dim]: what the learner is told of a task
+
+
+def empty_replay(spec: Spec, capacity: int, conditions: Array) -> Replay:
+    """Room for `capacity` transitions of tasks with these conditions."""
+    rows = Transition(
+        obs=jnp.zeros((capacity, spec.obs_dim)),
+        action=jnp.zeros((capacity, spec.action_dim)),
+        reward=jnp.zeros(capacity),
+        next_obs=jnp.zeros((capacity, spec.obs_dim)),
+        terminated=jnp.zeros(capacity),
+    )
+    return Replay(
+        rows=rows,
+        task=jnp.zeros(capacity, jnp.int32),
+        num_written=jnp.zeros((), jnp.int32),
+        conditions=jnp.asarray(conditions, jnp.float32),
+    )
+
+
+@partial(jax.jit, donate_argnums=0)
+def add_rows(replay: Replay, rows: Transition, task: Array) -> Replay:
+    """Write a block; the oldest one makes room for it."""
+    start = replay.num_written % replay.task.shape[0]
+
+    def write(ring: Array, block: Array) -> Any:
+        return jax.lax.dynamic_update_slice_in_dim(ring, block.astype(ring.dtype), start, 0)
+
+    return replay._replace(
+        rows=jax.tree.map(write, replay.rows, rows),
+        task=write(replay.task, jnp.asarray(task)),
+        num_written=replay.num_written + task.shape[0],
+    )
+
+
+def sample_replay(replay: Replay, num: int, key: Array) -> tuple[Transition, Any]:
+    """`num` random transitions and their tasks' conditions."""
+    num_rows = jnp.minimum(replay.num_written, replay.task.shape[0])
+    index = jax.random.randint(key, (num,), 0, num_rows)
+    return Transition(*(field[index] for field in replay.rows)), replay.conditions[
+        replay.task[index]
+    ]

@@ -1,0 +1,87 @@
+"""How the behaviour policies of each family are trained."""
+
+from dataclasses import dataclass, field
+
+from idaq.algos.sac import SacConfig
+from idaq.config import require
+from idaq.errors import IdaqError
+
+MAX_ROUNDS = 1_000_000
+MAX_EPISODES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BehaviourConfig:
+    """Training goes in rounds: some episodes, and beside them some updates on the rounds before."""
+
+    sac: SacConfig = field(default_factory=SacConfig)
+    num_rounds: int
+    episodes_per_round: int
+    updates_per_round: int
+    replay_rounds: int  # that the learner remembers
+    random_rounds: int  # at the start, of uniform actions
+    demonstration_rounds: int = 0  # before those, by the family's scripted expert
+    evaluate_every_rounds: int
+
+    def __post_init__(self) -> None:
+        require(self, "num_rounds", "replay_rounds", least=1, most=MAX_ROUNDS)
+        require(self, "episodes_per_round", least=1, most=MAX_EPISODES)
+        require(self, "updates_per_round", "evaluate_every_rounds", least=1, most=MAX_ROUNDS)
+        require(self, "random_rounds", least=1, most=MAX_ROUNDS)
+        require(self, "demonstration_rounds", least=0, most=MAX_ROUNDS)
+
+
+def _point() -> BehaviourConfig:
+    return BehaviourConfig(
+        sac=SacConfig(
+            policy_hidden=(64, 64), critic_hidden=(64, 64), learning_rate=1e-3, discount=0.9
+        ),
+        num_rounds=60,
+        episodes_per_round=50,
+        updates_per_round=250,
+        replay_rounds=60,
+        random_rounds=1,
+        evaluate_every_rounds=2,
+    )
+
+
+def _cheetah() -> BehaviourConfig:
+    return BehaviourConfig(
+        sac=SacConfig(
+            policy_hidden=(128, 128), critic_hidden=(128, 128), learning_rate=1e-3, discount=0.98
+        ),
+        num_rounds=400,
+        episodes_per_round=20,
+        updates_per_round=1_000,
+        replay_rounds=250,
+        random_rounds=3,
+        evaluate_every_rounds=10,
+    )
+
+
+def _ml1() -> BehaviourConfig:
+    """Every goal once in a round; rewards of up to 10 are scaled to about one."""
+    hidden = (256, 256, 256)
+    return BehaviourConfig(
+        sac=SacConfig(policy_hidden=(256, 256), critic_hidden=hidden, reward_scale=0.1),
+        num_rounds=400,
+        episodes_per_round=50,
+        updates_per_round=5_000,
+        replay_rounds=60,
+        random_rounds=2,
+        evaluate_every_rounds=10,
+    )
+
+
+def behaviour_config(family: str) -> BehaviourConfig:
+    """The settings that train a family's behaviour policies."""
+    if family == "point-robot":
+        return _point()
+    if family == "cheetah-vel":
+        return _cheetah()
+    if family.startswith("ml1/"):
+        return _ml1()
+    raise IdaqError(
+        f"There are no settings to train behaviour policies of '{family}' with.",
+        "Train those of point-robot, cheetah-vel or a set of ml1/.",
+    )

@@ -1,0 +1,332 @@
+"""Train the behaviour policies of a family with SAC: one policy for all of its tasks.
+
+A round is a number of whole episodes, each on a task drawn at random, and beside them a number of
+updates on the rounds before. Both start from the same policy, so that simulators and learner work
+at the same time, and an episode depends on the policy, the task and a key alone. Between two rounds
+the networks, the optimisers, the replay and the round's number are therefore the whole state: a
+training that is killed goes on from its last save and ends bit-identical.
+
+Every few rounds the policy is evaluated on all tasks and kept as a rung of the ladder
+(`idaq.behaviour.ladder`).
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idaq import checkpoint
+from idaq.algos.batch import scale_action
+from idaq.algos.replay import Replay, add_rows, empty_replay
+from idaq.algos.sac import Sac, SacState
+from idaq.atomic import remove
+from idaq.behaviour.config import BehaviourConfig
+from idaq.behaviour.ladder import Ladder, Rung, conditions
+from idaq.behaviour.uniform import UniformPolicy
+from idaq.config import to_dict
+from idaq.data.collect import library_versions, scripted_episodes
+from idaq.device import find_device
+from idaq.envs.base import TaskFamily, check_seed, has_scripted_expert, is_host_family
+from idaq.errors import IdaqError
+from idaq.metrics import MetricsLog
+from idaq.progress import ProgressBar
+from idaq.rollout import Policy, make_rollouts
+from idaq.run_dir import RunDir, git_state
+from idaq.types import Array, Episodes, PyTree, Spec, Transition
+from idaq.workers import WorkerPool
+
+INIT_STREAM, UPDATE_STREAM, EPISODE_STREAM, EVALUATION_STREAM = range(4)
+STATE_FILE = "state.safetensors"
+
+
+class TrainingState(NamedTuple):
+    """Everything that the rounds to come depend on, but for their number."""
+
+    learner: SacState
+    replay: Replay
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and on what."""
+
+    family: TaskFamily
+    config: BehaviourConfig
+    seed: int
+    pool: WorkerPool
+
+    @cached_property
+    def sac(self) -> Sac:
+        return Sac(self.config.sac, self.family.spec, self.conditions.shape[1])
+
+    @cached_property
+    def conditions(self) -> Any:
+        return conditions(self.family)
+
+    @property
+    def rows_per_round(self) -> int:
+        return self.config.episodes_per_round * self.family.spec.horizon
+
+    def key(self, stream: int, number: int = 0) -> Array:
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), stream), number)
+
+    def start(self) -> TrainingState:
+        capacity = self.config.replay_rounds * self.rows_per_round
+        return TrainingState(
+            learner=self.sac.init(self.key(INIT_STREAM)),
+            replay=empty_replay(self.family.spec, capacity, self.conditions),
+        )
+
+    def episodes(self, policy: Policy, agent: PyTree, tasks: Any, key: Array) -> Episodes:
+        """One episode of each task in a row, [n, horizon, ...], on the host."""
+        rollouts = make_rollouts(self.family, policy, self.pool)
+        one_agent = jax.tree.map(lambda x: np.asarray(x)[None], agent)
+        keys = jax.random.split(key, len(tasks))
+        episodes = rollouts.run(one_agent, self.conditions[tasks][None], tasks[None], keys[None])
+        if is_host_family(self.family):  # every round has an agent of its own
+            self.pool.forget_agent(self.pool.share_agent(agent))
+        return Episodes(*(np.asarray(field)[0] for field in episodes))
+
+    def round_episodes(self, number: int, policy: PyTree) -> tuple[Episodes, Any]:
+        """The episodes of a round and their tasks."""
+        rng = np.random.default_rng([self.seed, EPISODE_STREAM, number])
+        config, num_tasks = self.config, self.family.num_tasks
+        passes = -(-config.episodes_per_round // num_tasks)
+        order = np.concatenate([rng.permutation(num_tasks) for _ in range(passes)])
+        tasks = order[: config.episodes_per_round]
+        if number < config.demonstration_rounds:
+            seeds = [(self.seed, EPISODE_STREAM, number, index) for index in range(len(tasks))]
+            return scripted_episodes(self.family, tasks, seeds, self.pool), tasks
+        key = self.key(EPISODE_STREAM, number)
+        if number < config.demonstration_rounds + config.random_rounds:
+            return self.episodes(UniformPolicy(self.family.spec), (), tasks, key), tasks
+        return self.episodes(self.sac, policy, tasks, key), tasks
+
+    def evaluate(self, number: int, policy: PyTree, updates: int) -> Rung:
+        """One episode of every task with drawn actions, and one with the policy's mode."""
+        tasks, key = np.arange(self.family.num_tasks), self.key(EVALUATION_STREAM)
+        drawn = self.episodes(self.sac, policy, tasks, key)
+        mode = self.episodes(replace(self.sac, acting="mode"), policy, tasks, key)
+        success = float(drawn.success.any(axis=1).mean())
+        return Rung(
+            number=number // self.config.evaluate_every_rounds,
+            updates=updates,
+            steps=number * self.rows_per_round,
+            mean_return=float(drawn.returns.mean(dtype=np.float64)),
+            mode_return=float(mode.returns.mean(dtype=np.float64)),
+            success=success if self.family.spec.has_success else None,
+        )
+
+    def expert_return(self) -> float | None:
+        """The scripted expert's mean return, one episode per task; None where there is none."""
+        if not has_scripted_expert(self.family):
+            return None
+        tasks = np.arange(self.family.num_tasks)
+        seeds = [(self.seed, EVALUATION_STREAM, index) for index in range(len(tasks))]
+        episodes = scripted_episodes(self.family, tasks, seeds, self.pool)
+        return float(episodes.returns.mean(dtype=np.float64))
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def run_updates(
+    sac: Sac, learner: SacState, replay: Replay, key: Array, num: int
+) -> tuple[SacState, dict[str, Any]]:
+    """`num` updates in one dispatch; metrics are means over them."""
+    shapes = jax.eval_shape(sac.update, learner, replay, key)[1]
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+    def body(index: Array, loop: Any) -> Any:
+        learner, sums = loop
+        learner, metrics = sac.update(learner, replay, jax.random.fold_in(key, index))
+        return learner, jax.tree.map(jnp.add, sums, metrics)
+
+    learner, sums = jax.lax.fori_loop(0, num, body, (learner, zeros))
+    return learner, jax.tree.map(lambda x: x / num, sums)
+
+
+def block_of_rows(spec: Spec, episodes: Episodes, tasks: Any) -> tuple[Transition, Any]:
+    """Episodes [n, horizon, ...] as n x horizon rows with their tasks.
+
+    Where episodes ended early, rows of the same block fill the place, so that all blocks have one
+    size.
+    """
+    valid = np.flatnonzero(episodes.valid)
+    rows = np.resize(valid, episodes.valid.size)
+
+    def flat(field: Any) -> Any:
+        return np.asarray(field).reshape(-1, *field.shape[2:])[rows]
+
+    block = Transition(
+        obs=flat(episodes.obs),
+        action=scale_action(spec, flat(episodes.action)),
+        reward=flat(episodes.reward),
+        next_obs=flat(episodes.next_obs),
+        terminated=flat(episodes.terminated).astype(np.float32),
+    )
+    return block, np.repeat(np.asarray(tasks, np.int32), episodes.valid.shape[1])[rows]
+
+
+def train_policies(
+    family: TaskFamily,
+    path: Path,
+    config: BehaviourConfig,
+    *,
+    seed: int = 0,
+    minutes: float | None = None,
+    resume: bool = False,
+    workers: int = 0,
+    quiet: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Ladder:
+    """Train into a new directory, or go on in it; what `idaq behaviour` does.
+
+    After `minutes` the state is saved and the ladder so far is returned.
+    """
+    check_seed(seed)
+    if is_host_family(family):
+        family.check_simulator()
+    if config.demonstration_rounds and not has_scripted_expert(family):
+        raise IdaqError(
+            f"'{family.name}' has no scripted expert to demonstrate anything.",
+            "Set demonstration_rounds to 0.",
+        )
+    identity = {
+        "family": family.name,
+        "family_version": family.version,
+        "algo": "behaviour-sac",
+        "algo_version": Sac.version,
+        "preset": "behaviour",
+        "split": "none",
+        "data": {"seed": seed},
+        "config": to_dict(config),
+    }
+    device = find_device()
+    provenance = {
+        "seed": seed,
+        "config": to_dict(config),
+        "versions": library_versions(),
+        "git": git_state(),
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+    with RunDir(path).claimed(identity, provenance, resume), WorkerPool(workers) as pool:
+        training = Training(family, config, seed, pool)
+        ends = None if minutes is None else time.monotonic() + 60.0 * minutes
+        return _train(training, path, provenance, ends, quiet, say)
+
+
+def _train(
+    training: Training,
+    path: Path,
+    provenance: dict[str, Any],
+    ends: float | None,
+    quiet: bool,
+    say: Callable[[str], None],
+) -> Ladder:
+    config, family = training.config, training.family
+    state, number, rungs, expert_return = _load(training, path)
+    ladder = Ladder(
+        path=path,
+        family=family.name,
+        family_version=family.version,
+        algo_version=training.sac.version,
+        sac=config.sac,
+        expert_return=expert_return,
+        rungs=tuple(rungs),
+        provenance=provenance,
+    )
+    with ExitStack() as stack:
+        simulators = stack.enter_context(ThreadPoolExecutor(1, "simulate"))
+        log = stack.enter_context(MetricsLog(path, _updates_after(config, number)))
+        bar = stack.enter_context(
+            ProgressBar(f"training {family.name}", config.num_rounds, "rounds", quiet)
+        )
+        while True:
+            due = number % config.evaluate_every_rounds == 0 or number == config.num_rounds
+            is_over = ends is not None and time.monotonic() >= ends
+            if due:
+                ladder = _add_rung(training, ladder, number, state.learner.policy)
+                rung = ladder.rungs[-1]
+                say(f"round {number}: return {rung.mean_return:.2f}, mode {rung.mode_return:.2f}")
+            if due or is_over:
+                _save(training, path, state, number, ladder)
+            bar.advance_to(number)
+            if is_over or number == config.num_rounds:
+                return ladder
+            state, metrics = _round(training, state, number, simulators)
+            number += 1
+            if metrics:
+                log.write(_updates_after(config, number), metrics)
+
+
+def _round(
+    training: Training, state: TrainingState, number: int, simulators: ThreadPoolExecutor
+) -> tuple[TrainingState, dict[str, float]]:
+    """Episodes by the policy as it is, and updates on the rounds before, at the same time."""
+    config = training.config
+    policy = jax.tree.map(np.array, state.learner.policy)  # a copy: updates take the buffers
+    future = simulators.submit(training.round_episodes, number, policy)
+    learner, metrics = state.learner, {}
+    if number >= config.demonstration_rounds + config.random_rounds:
+        learner, metrics = run_updates(
+            training.sac,
+            learner,
+            state.replay,
+            training.key(UPDATE_STREAM, number),
+            config.updates_per_round,
+        )
+        metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
+    episodes, tasks = future.result()
+    metrics |= {"episode_return": float(episodes.returns.mean(dtype=np.float64))}
+    rows, row_tasks = block_of_rows(training.family.spec, episodes, tasks)
+    return TrainingState(learner, add_rows(state.replay, rows, row_tasks)), metrics
+
+
+def _updates_after(config: BehaviourConfig, number: int) -> int:
+    """How many updates there have been when `number` rounds are over."""
+    without = config.demonstration_rounds + config.random_rounds
+    return max(0, number - without) * config.updates_per_round
+
+
+def _add_rung(training: Training, ladder: Ladder, number: int, policy: PyTree) -> Ladder:
+    if any(rung.steps == number * training.rows_per_round for rung in ladder.rungs):
+        return ladder  # evaluated before it was interrupted
+    rung = training.evaluate(number, policy, _updates_after(training.config, number))
+    if not np.isfinite(rung.mean_return):
+        raise IdaqError("The training diverged.", "Lower the learning rate.")
+    ladder.save_rung(rung, policy)
+    ladder = replace(ladder, rungs=(*ladder.rungs, rung))
+    ladder.save()
+    return ladder
+
+
+def _save(
+    training: Training, path: Path, state: TrainingState, number: int, ladder: Ladder
+) -> None:
+    """The whole state; a finished training needs none."""
+    if number == training.config.num_rounds:
+        remove(path / STATE_FILE)
+        return
+    header = {
+        "round": number,
+        "rungs": [asdict(rung) for rung in ladder.rungs],
+        "expert_return": ladder.expert_return,
+    }
+    checkpoint.save(path / STATE_FILE, state, header)
+
+
+def _load(training: Training, path: Path) -> tuple[TrainingState, int, list[Rung], float | None]:
+    """The last save, or a fresh start."""
+    state = training.start()
+    if not (path / STATE_FILE).is_file():
+        return state, 0, [], training.expert_return()
+    state, header = checkpoint.load(path / STATE_FILE, state)
+    rungs = [Rung(**rung) for rung in header["rungs"]]
+    return TrainingState(*state), int(header["round"]), rungs, header["expert_return"]
