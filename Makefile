@@ -11,7 +11,7 @@ help:  ## show this
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,metaworld]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,metaworld,mujoco]"
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED)  ## the main job on Point-Robot: about two minutes on two cores

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Preset = Literal["default", "paper"]
 Split = Literal["test", "validation"]
+Quality = Literal["expert", "medium", "random", "replay"]
 
 
 def _unset(metavar: str, default: str) -> Any:
@@ -39,6 +40,7 @@ Families = Annotated[
     Positional[tuple[str, ...]], arg(metavar="FAMILY [FAMILY ...]", help_behavior_hint="")
 ]
 Workers = Annotated[int, _unset("INT", "one per core")]
+Policies = Annotated[Path | None, _unset("DIR", "the family's own")]
 RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
 Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
 PresetInt = Annotated[int | None, _unset("INT", "the preset's")]
@@ -62,6 +64,7 @@ class List:
 
     def run(self) -> None:
         from idaq.adapt import method_names, needs_models
+        from idaq.behaviour.quality import qualities_of
         from idaq.bench.paper import dataset_return
         from idaq.envs import FAMILIES
         from idaq.presets import PRESETS
@@ -73,6 +76,7 @@ class List:
                 "observation": family.spec.obs_dim,
                 "action": family.spec.action_dim,
                 "horizon": family.spec.horizon,
+                "qualities": qualities_of(family),
                 "paper_dataset_return": dataset_return(name),
             }
             for name, family in FAMILIES.items()
@@ -89,12 +93,19 @@ class List:
 
 @dataclass(frozen=True, kw_only=True)
 class Collect:
-    """Log every task of a family with a behaviour policy that knows the task."""
+    """Log every task of a family with behaviour policies that know the task."""
 
     family: Family
     """Name of the task family (see `idaq list`)."""
+    quality: Quality = "expert"
+    """Who logs: the expert, policies from the middle of a training (`medium`) or from all along it
+    (`replay`), or nobody who knows anything (`random`)."""
+    policies: Policies = None
+    """Behaviour policies of your own (see `idaq behaviour`)."""
+    retrain: Flag = False
+    """Train the policies first, in policies/FAMILY, where an interrupted training goes on."""
     out: Annotated[Path | None, _unset("DIR", "data/FAMILY")] = None
-    """Directory of the new dataset."""
+    """Directory of the new dataset; data/FAMILY-QUALITY where the quality is not expert."""
     trajectories: int = 45
     """Episodes per task."""
     seed: int = 0
@@ -110,11 +121,21 @@ class Collect:
         from idaq.workers import WorkerPool
 
         family = get_family(self.family)
-        out = Path("data") / self.family if self.out is None else self.out
+        name = self.family if self.quality == "expert" else f"{self.family}-{self.quality}"
+        out = Path("data") / name if self.out is None else self.out
+        policies = self._retrained() if self.retrain else self.policies
         with WorkerPool(self.workers) as pool:
-            collect(family, out, trajectories=self.trajectories, seed=self.seed, pool=pool)
+            collect(
+                family,
+                out,
+                trajectories=self.trajectories,
+                seed=self.seed,
+                quality=self.quality,
+                policies=policies,
+                pool=pool,
+            )
         dataset = open_dataset(out, family.spec)
-        paper = dataset_return(family.name)
+        paper = dataset_return(family.name, self.quality)
         print(
             f"{out}: {dataset.num_tasks} tasks, {dataset.num_episodes:,} episodes, "
             f"{dataset.num_transitions:,} transitions, mean return "
@@ -122,6 +143,73 @@ class Collect:
             + (f" (paper: {paper:.2f})" if paper is not None else "")
         )
         _say(f"Next: idaq train --data {out}")
+
+    def _retrained(self) -> Path:
+        """The directory of policies that have just been trained."""
+        from idaq.behaviour.training import check_retraining, train_policies
+
+        if self.policies is not None:
+            raise IdaqError("--retrain trains policies of its own.", "Leave --policies out.")
+        family, config = check_retraining(self.family, self.quality)
+        path = Path("policies") / family.name
+        train_policies(family, path, config, resume=True, workers=self.workers, say=_say)
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """Train the behaviour policies of a family with SAC: one policy, told the task, for all tasks.
+
+    Checkpoints along the training are kept with their returns; `idaq collect --policies` logs data
+    with them.
+    """
+
+    family: Family
+    """Name of the task family (see `idaq list`)."""
+    out: Annotated[Path | None, _unset("DIR", "policies/FAMILY")] = None
+    """The directory of the policies; it must be new, or be given with --resume."""
+    resume: Flag = False
+    """Go on with an interrupted training; a finished one is printed."""
+    minutes: Annotated[float | None, _unset("MINUTES", "until it is done")] = None
+    """Stop after so long; go on later with --resume."""
+    seed: int = 0
+    """Seed of everything that is drawn."""
+    workers: Workers = 0
+    """Processes that run simulators."""
+    set: Settings = ()
+    """Any setting by its dotted name, e.g. --set num_rounds=100 sac.learning_rate=3e-4.
+    DIR/run.json lists them all."""
+    json: Flag = False
+    """Print the ladder of policies as JSON."""
+
+    def run(self) -> None:
+        from idaq.behaviour.config import behaviour_config
+        from idaq.behaviour.ladder import ladder_rows
+        from idaq.behaviour.training import train_policies
+        from idaq.config import override
+        from idaq.envs import get_family
+
+        family = get_family(self.family)
+        config = behaviour_config(family.name)
+        for assignment in (each for group in self.set for each in group):
+            config = override(config, assignment)
+        ladder = train_policies(
+            family,
+            Path("policies") / family.name if self.out is None else self.out,
+            config,
+            seed=self.seed,
+            minutes=self.minutes,
+            resume=self.resume,
+            workers=self.workers,
+            say=_say,
+        )
+        rows = ladder_rows(ladder)
+        if self.json:
+            _print_json(rows)
+        else:
+            shown = [row for row in rows if row["logs"]]
+            Console().print(_table(f"{ladder.path}: the policies that log data", shown))
+        _say(f"Next: idaq collect {family.name} --quality medium --policies {ladder.path}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,6 +410,10 @@ class Run(_Training):
     """Logged episodes per task."""
     data_seed: int = 0
     """Seed of the behaviour policies' noise."""
+    quality: Quality = "expert"
+    """Who logs the data (see `idaq collect --help`)."""
+    policies: Policies = None
+    """Behaviour policies of your own (see `idaq behaviour`)."""
     workers: Workers = 0
     """Processes that run simulators."""
     adaptation: Annotated[_Adaptation, tyro.conf.arg(name="")] = field(default_factory=_Adaptation)
@@ -354,6 +446,8 @@ class Run(_Training):
                 seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
                 trajectories=self.trajectories,
                 data_seed=self.data_seed,
+                quality=self.quality,
+                policies=self.policies,
                 split=self.split,
                 resume=self.resume,
             )
@@ -457,6 +551,7 @@ class Theory:
 Command = (
     Annotated[List, subcommand("list", prefix_name=False)]
     | Annotated[Collect, subcommand("collect", prefix_name=False)]
+    | Annotated[Behaviour, subcommand("behaviour", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Adapt, subcommand("adapt", prefix_name=False)]
     | Annotated[Run, subcommand("run", prefix_name=False)]
@@ -474,10 +569,16 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Any:
     for name in rows[0]:
         table.add_column(name.replace("_", " "), no_wrap=name == "name")
     for row in rows:
-        table.add_row(
-            *(("yes" if v else "no") if isinstance(v, bool) else str(v) for v in row.values())
-        )
+        table.add_row(*map(_cell, row.values()))
     return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "-" if value is None else str(value)
 
 
 def _print_json(value: Any) -> None:
@@ -548,7 +649,7 @@ def main(arguments: list[str] | None = None) -> int:
             "--trajectories, --seeds-at-once, layers and batches), or use a larger machine."
         )
     except KeyboardInterrupt:
-        can_resume = isinstance(command, _Training | Adapt)
+        can_resume = isinstance(command, _Training | Adapt | Behaviour)
         _say("\nidaq: stopped" + ("; go on with the same command and --resume" * can_resume))
         return 130
     return 0

@@ -17,8 +17,15 @@ from idaq.adapt import DEFAULT_METHODS, check_method, needs_models
 from idaq.adapt.config import AdaptConfig
 from idaq.adaptation import adapt_run, check_models, run_rollouts
 from idaq.algos import make_algorithm
+from idaq.behaviour.quality import Quality, find_loggers
 from idaq.config import to_dict
-from idaq.data.collect import DEFAULT_TRAJECTORIES, check_collection, collect, library_versions
+from idaq.data.collect import (
+    DEFAULT_TRAJECTORIES,
+    check_collection,
+    collect,
+    generator,
+    library_versions,
+)
 from idaq.data.store import Dataset, open_dataset, read_metadata
 from idaq.device import find_device
 from idaq.envs import get_family
@@ -75,11 +82,22 @@ def collect_into(
     seed: int,
     pool: WorkerPool,
     quiet: bool = False,
+    quality: Quality = "expert",
+    policies: Path | None = None,
 ) -> Dataset:
     """The run's own dataset, collected if it is not there yet."""
     if not run.data.exists():
         started = time.monotonic()
-        collect(family, run.data, trajectories=trajectories, seed=seed, pool=pool, quiet=quiet)
+        collect(
+            family,
+            run.data,
+            trajectories=trajectories,
+            seed=seed,
+            quality=quality,
+            policies=policies,
+            pool=pool,
+            quiet=quiet,
+        )
         run.record_time("collect_s", time.monotonic() - started)
     return open_run_data(run, run.data, family)
 
@@ -148,6 +166,8 @@ class Job:
     seeds: Seeds = field(default_factory=Seeds)
     trajectories: int = DEFAULT_TRAJECTORIES
     data_seed: int = 0
+    quality: Quality = "expert"
+    policies: Path | None = None  # a directory of behaviour policies, other than the family's own
     split: Split = "test"
     resume: bool = False
 
@@ -159,6 +179,7 @@ class Job:
             check_method(method)
             check_models(method, self.config)
         check_collection(self.trajectories, self.data_seed)
+        find_loggers(self.family, self.quality, self.policies)
         num_expert = self.config.adapt.num_expert_episodes
         if "expert-context" in self.methods and num_expert > self.trajectories:
             raise IdaqError(
@@ -174,7 +195,8 @@ class Job:
 
     def opened(self) -> AbstractContextManager[None]:
         """Hold the run directory."""
-        data = {"trajectories": self.trajectories, "seed": self.data_seed, "quality": "expert"}
+        loggers = find_loggers(self.family, self.quality, self.policies)
+        data = generator(self.trajectories, self.data_seed, loggers) | {"quality": self.quality}
         return open_run(
             self.run,
             family=self.family,
@@ -196,6 +218,8 @@ def run_all(
     seeds: Seeds | None = None,
     trajectories: int = DEFAULT_TRAJECTORIES,
     data_seed: int = 0,
+    quality: Quality = "expert",
+    policies: Path | None = None,
     split: Split = "test",
     resume: bool = False,
     workers: int = 0,
@@ -212,6 +236,8 @@ def run_all(
         seeds=seeds or Seeds(),
         trajectories=trajectories,
         data_seed=data_seed,
+        quality=quality,
+        policies=policies,
         split=split,
         resume=resume,
     )
@@ -289,8 +315,18 @@ def _collect_data(job: Job, pool: WorkerPool, quiet: bool, say: Callable[[str], 
     say(
         f"data of {job.family.name}: {job.family.num_tasks} tasks, "
         f"{job.trajectories} trajectories each"
+        + (f", {job.quality} quality" if job.quality != "expert" else "")
     )
-    return collect_into(job.run, job.family, job.trajectories, job.data_seed, pool, quiet)
+    return collect_into(
+        job.run,
+        job.family,
+        job.trajectories,
+        job.data_seed,
+        pool,
+        quiet,
+        job.quality,
+        job.policies,
+    )
 
 
 def _adapt_methods(job: Job, pool: WorkerPool, say: Callable[[str], None]) -> dict[str, Any]:

@@ -116,11 +116,40 @@ def _default_ml1() -> RunConfig:
     )
 
 
+def _paper_cheetah() -> RunConfig:
+    """Cheetah-Vel: BRAC as in the paper's table, context of 100, ten episodes."""
+    return RunConfig(
+        algorithm=Config(context_size=100, ensemble=EnsembleConfig()),
+        train=TrainConfig(num_updates=100_000),
+        adapt=_paper_ml1().adapt,
+    )
+
+
+def _default_cheetah() -> RunConfig:
+    hidden = (256, 256)
+    return RunConfig(
+        algorithm=Config(
+            latent_dim=5,
+            encoder_hidden=hidden,
+            normalise=True,
+            batch_size=64,
+            context_size=64,
+            learner=BcConfig(hidden=hidden, learning_rate=1e-3),
+            ensemble=EnsembleConfig(hidden=hidden),
+        ),
+        train=TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000),
+        adapt=_default_ml1().adapt,
+    )
+
+
 _POINT = ("point-robot", "point-robot-sparse")
+_CHEETAH = ("cheetah-vel",)
 _ML1 = tuple(f"ml1/{name}" for name in ml1_names())
 _RESOLVERS = {
     ("default", _POINT): _default_point,
     ("paper", _POINT): _paper_point,
+    ("default", _CHEETAH): _default_cheetah,
+    ("paper", _CHEETAH): _paper_cheetah,
     ("default", _ML1): _default_ml1,
     ("paper", _ML1): _paper_ml1,
 }
@@ -135,7 +164,7 @@ def resolve(preset: str, family: str) -> RunConfig:
             return make()
     raise IdaqError(
         f"Preset '{preset}' does not cover the family '{family}'.",
-        f"It covers: {', '.join(_POINT)} and ml1/....",
+        f"It covers: {', '.join(_POINT + _CHEETAH)} and ml1/....",
     )
 
 

@@ -44,8 +44,10 @@ def summarise(run: RunDir) -> dict[str, Any]:
         done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
         if done == seeds and seeds:
             rows.append(_row(run, identity["algo"], name, seeds))
+    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
     summary = {
         "family": identity["family"],
+        "quality": data.get("quality") or "expert",
         "preset": identity["preset"],
         "split": identity["split"],
         "seeds": seeds,

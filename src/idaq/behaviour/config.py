@@ -36,11 +36,11 @@ def _point() -> BehaviourConfig:
         sac=SacConfig(
             policy_hidden=(64, 64), critic_hidden=(64, 64), learning_rate=1e-3, discount=0.9
         ),
-        num_rounds=60,
-        episodes_per_round=50,
-        updates_per_round=250,
-        replay_rounds=60,
-        random_rounds=1,
+        num_rounds=100,
+        episodes_per_round=20,
+        updates_per_round=50,
+        replay_rounds=100,
+        random_rounds=2,
         evaluate_every_rounds=2,
     )
 

@@ -33,6 +33,7 @@ MEDIUM = (0.4, 0.9)  # the progress of policies of medium quality: about two thi
 CONDITION_STD_FLOOR = 1e-6
 
 LadderQuality = Literal["expert", "medium", "replay"]
+QUALITIES_OF_LADDERS: tuple[LadderQuality, ...] = ("expert", "medium", "replay")
 _REMEDY = "Restore the directory from a copy, or train anew."
 
 
@@ -191,3 +192,30 @@ def ship(ladder: Ladder, path: Path) -> Ladder:
             shutil.copyfile(ladder.path / rung.file_name, directory / rung.file_name)
         replace(shipped, path=directory).save()
     return shipped
+
+
+def ladder_rows(ladder: Ladder) -> list[dict[str, Any]]:
+    """The rungs for people: how far the training was, what they return, what they log."""
+    rows = []
+    for rung in ladder.rungs:
+        logs = [q for q in QUALITIES_OF_LADDERS if rung in _logs(ladder, q)]
+        rows.append(
+            {
+                "rung": rung.number,
+                "updates": rung.updates,
+                "steps": rung.steps,
+                "return": round(rung.mean_return, 2),
+                "mode_return": round(rung.mode_return, 2),
+                "success": None if rung.success is None else round(rung.success, 3),
+                "progress": round(ladder.progress(rung), 3),
+                "logs": logs,
+            }
+        )
+    return rows
+
+
+def _logs(ladder: Ladder, quality: LadderQuality) -> tuple[Rung, ...]:
+    try:
+        return ladder.chosen(quality)
+    except IdaqError:  # none is of that quality yet
+        return ()

@@ -28,12 +28,20 @@ from idaq.algos.batch import scale_action
 from idaq.algos.replay import Replay, add_rows, empty_replay
 from idaq.algos.sac import Sac, SacState
 from idaq.atomic import remove
-from idaq.behaviour.config import BehaviourConfig
-from idaq.behaviour.ladder import Ladder, Rung, conditions
+from idaq.behaviour.config import BehaviourConfig, behaviour_config
+from idaq.behaviour.ladder import (
+    LADDER_FILE,
+    SHARED_WITH,
+    Ladder,
+    Rung,
+    conditions,
+    load_ladder,
+)
 from idaq.behaviour.uniform import UniformPolicy
 from idaq.config import to_dict
 from idaq.data.collect import library_versions, scripted_episodes
 from idaq.device import find_device
+from idaq.envs import get_family
 from idaq.envs.base import TaskFamily, check_seed, has_scripted_expert, is_host_family
 from idaq.errors import IdaqError
 from idaq.metrics import MetricsLog
@@ -216,10 +224,27 @@ def train_policies(
         "git": git_state(),
         "device": f"{device.platform}: {device.device_kind}",
     }
-    with RunDir(path).claimed(identity, provenance, resume), WorkerPool(workers) as pool:
+    run = RunDir(path)
+    with run.claimed(identity, provenance, resume), WorkerPool(workers) as pool:
         training = Training(family, config, seed, pool)
+        finished = _finished(training, path)
+        if finished is not None:
+            return finished
         ends = None if minutes is None else time.monotonic() + 60.0 * minutes
-        return _train(training, path, provenance, ends, quiet, say)
+        return _train(training, path, run.manifest()["provenance"], ends, quiet, say)
+
+
+def check_retraining(name: str, quality: str) -> tuple[TaskFamily, BehaviourConfig]:
+    """The family whose policies log that data, and the settings to train them with."""
+    family = get_family(name)
+    if quality == "random" or (quality == "expert" and has_scripted_expert(family)):
+        raise IdaqError(
+            f"{quality.capitalize()} data of '{name}' is logged by no trained policy.",
+            "Leave --retrain out, or ask for another --quality.",
+        )
+    trained_on = [first for first, others in SHARED_WITH.items() if name in others]
+    family = get_family(trained_on[0]) if trained_on else family
+    return family, behaviour_config(family.name)
 
 
 def _train(
@@ -320,6 +345,15 @@ def _save(
         "expert_return": ladder.expert_return,
     }
     checkpoint.save(path / STATE_FILE, state, header)
+
+
+def _finished(training: Training, path: Path) -> Ladder | None:
+    """The ladder of a training that came to its end."""
+    if (path / STATE_FILE).is_file() or not (path / LADDER_FILE).is_file():
+        return None
+    ladder = load_ladder(path, training.family)
+    num_steps = training.config.num_rounds * training.rows_per_round
+    return ladder if ladder.rungs[-1].steps == num_steps else None
 
 
 def _load(training: Training, path: Path) -> tuple[TrainingState, int, list[Rung], float | None]:

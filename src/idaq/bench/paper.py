@@ -28,6 +28,12 @@ _ML1_SCORES = (
     ("posterior", "ml1_online", "focal"),
     ("expert-context", "ml1_expert_context", "focal_expert_context"),
 )
+_MEDIUM_SCORES = (  # of the sets named SET-medium
+    ("idaq-return", "quantifications", "idaq_return"),
+    ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
+    ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
+    ("posterior", "quantifications", "focal"),
+)
 _ML1 = "ml1/"
 
 
@@ -38,16 +44,20 @@ def table(name: str) -> dict[str, dict[str, str]]:
     return {row["environment"]: row for row in csv.DictReader(text.splitlines())}
 
 
-def published(family: str, method: str) -> Published | None:
+def published(family: str, method: str, quality: str = "expert") -> Published | None:
     """The return that the paper reports for a method on a family, if it reports returns there."""
-    return None if family.startswith(_ML1) else _find(_RETURNS, family, method)
+    if family.startswith(_ML1) or quality != "expert":
+        return None
+    return _find(_RETURNS, family, method)
 
 
-def published_score(family: str, method: str) -> Published | None:
+def published_score(family: str, method: str, quality: str = "expert") -> Published | None:
     """The normalised score that the paper reports for a method on an ML1 set."""
     if not family.startswith(_ML1):
         return None
-    return _find(_ML1_SCORES, family.removeprefix(_ML1), method)
+    if quality == "medium":
+        return _find(_MEDIUM_SCORES, f"{family.removeprefix(_ML1)}-medium", method)
+    return _find(_ML1_SCORES, family.removeprefix(_ML1), method) if quality == "expert" else None
 
 
 def _find(
@@ -60,7 +70,8 @@ def _find(
     return None
 
 
-def dataset_return(family: str) -> float | None:
+def dataset_return(family: str, quality: str = "expert") -> float | None:
     """The mean return of the paper's own dataset."""
-    row = table("dataset_returns").get(family.removeprefix(_ML1))
+    suffix = "" if quality == "expert" else f"-{quality}"
+    row = table("dataset_returns").get(family.removeprefix(_ML1) + suffix)
     return float(row["dataset_return"]) if row else None

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from idaq.envs import ML1_FAMILIES
-from idaq.envs.base import HostFamily
+from idaq.envs.base import ScriptedHostFamily
 from idaq.workers import ExpertUnit, WorkerPool, default_workers
 
 FAMILY = "ml1/push"
@@ -29,7 +29,7 @@ def measure_stepping() -> dict[str, Any] | None:
     }
 
 
-def _steps_per_second(family: HostFamily, workers: int) -> float:
+def _steps_per_second(family: ScriptedHostFamily, workers: int) -> float:
     def units(num: int) -> list[ExpertUnit]:
         return [ExpertUnit(family, n % family.num_tasks, ((0, n, 0),)) for n in range(num)]
 

@@ -8,12 +8,16 @@ from idaq.data.store import Dataset
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """Per task: episodes and mean return and, where success is recorded, the same of successes."""
+    """Per task: episodes and mean return and, where success is recorded, the same of successes.
+
+    Those are the scripted expert's own where it did not log the data.
+    """
     task, returns = dataset.arrays["episode_task"], dataset.episode_returns()
     success = dataset.episode_success()
     num_episodes = np.bincount(task, minlength=dataset.num_tasks)
     total = np.bincount(task, weights=returns, minlength=dataset.num_tasks)
     description: dict[str, Any] = {
+        "quality": dataset.metadata.get("quality"),
         "mean_return": float(returns.mean()),
         "episodes": num_episodes.tolist(),
         "returns": (total / num_episodes).tolist(),
@@ -24,6 +28,9 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         description["success"] = float(success.mean())
         description["successes"] = num.tolist()
         description["successful_returns"] = (total / np.maximum(num, 1)).tolist()
+    expert = dataset.metadata.get("expert")
+    if isinstance(expert, dict):  # others logged the data, and scores are relative to the expert
+        description |= expert
     return description
 
 

@@ -14,7 +14,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
     seeds = summary["seeds"]
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
-        title=f"{summary['family']}, preset {summary['preset']}: the final episode",
+        title=f"{summary['family']}{_quality(summary)}, preset {summary['preset']}: "
+        "the final episode",
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
         title_justify="left",
@@ -30,6 +31,11 @@ def summary_table(summary: dict[str, Any]) -> Table:
         cells = [columns[name](summary, row) for name in columns]
         table.add_row(*cells, style="bold" if row["method"] == "idaq-return" else None)
     return table
+
+
+def _quality(summary: dict[str, Any]) -> str:
+    quality = summary.get("quality", "expert")
+    return "" if quality == "expert" else f", {quality} data"
 
 
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
@@ -51,9 +57,9 @@ def _interval(key: str) -> Cell:
     return cell
 
 
-def _paper(find: Callable[[str, str], Published | None]) -> Cell:
+def _paper(find: Callable[[str, str, str], Published | None]) -> Cell:
     def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
-        number = find(summary["family"], row["method"])
+        number = find(summary["family"], row["method"], summary.get("quality", "expert"))
         return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"
 
     return cell
