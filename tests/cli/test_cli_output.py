@@ -22,7 +22,7 @@ from tests.program import (
     start,
 )
 
-KEYS = ["family", "preset", "split", "seeds", "rows"]
+KEYS = ["family", "quality", "preset", "split", "seeds", "rows"]
 ROW_KEYS = ["algo", "method", "mean", "ci95", "success", "episodes", "tasks"]
 
 
@@ -30,6 +30,7 @@ def test_summary_schema(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
     assert list(summary) == KEYS
     assert summary["family"] == "point-robot"
+    assert summary["quality"] == "expert"
     assert summary["preset"] == "default"
     assert summary["split"] == "test"
     assert summary["seeds"] == [0, 1]

@@ -71,7 +71,7 @@ def test_tasks_without_success_add_nothing(tmp_path: Path) -> None:
 
 def test_success_that_is_not_recorded(tmp_path: Path) -> None:
     found = describe(dataset(tmp_path / "data", EPISODES, 3, has_success=False))
-    assert set(found) == {"mean_return", "episodes", "returns"}
+    assert set(found) == {"quality", "mean_return", "episodes", "returns"}
     assert successful_return(found, [0, 1, 2]) is None
 
 

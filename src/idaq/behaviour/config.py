@@ -50,12 +50,12 @@ def _cheetah() -> BehaviourConfig:
         sac=SacConfig(
             policy_hidden=(128, 128), critic_hidden=(128, 128), learning_rate=1e-3, discount=0.98
         ),
-        num_rounds=400,
+        num_rounds=200,
         episodes_per_round=20,
         updates_per_round=1_000,
-        replay_rounds=250,
+        replay_rounds=200,
         random_rounds=3,
-        evaluate_every_rounds=10,
+        evaluate_every_rounds=5,
     )
 
 
