@@ -196,7 +196,7 @@ def train_policies(
 ) -> Ladder:
     """Train into a new directory, or go on in it; what `idaq behaviour` does.
 
-    After `minutes` the state is saved and the ladder so far is returned.
+    After `minutes` (and one round at least) the state is saved and the ladder so far is returned.
     """
     check_seed(seed)
     if is_host_family(family):
@@ -256,7 +256,8 @@ def _train(
     say: Callable[[str], None],
 ) -> Ladder:
     config, family = training.config, training.family
-    state, number, rungs, expert_return = _load(training, path)
+    state, first, rungs, expert_return = _load(training, path)
+    number = first
     ladder = Ladder(
         path=path,
         family=family.name,
@@ -275,7 +276,8 @@ def _train(
         )
         while True:
             due = number % config.evaluate_every_rounds == 0 or number == config.num_rounds
-            is_over = ends is not None and time.monotonic() >= ends
+            # After one round at least, so that even the shortest jobs get there.
+            is_over = ends is not None and time.monotonic() >= ends and number > first
             if due:
                 ladder = _add_rung(training, ladder, number, state.learner.policy)
                 rung = ladder.rungs[-1]
@@ -309,7 +311,8 @@ def _round(
         )
         metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
     episodes, tasks = future.result()
-    metrics |= {"episode_return": float(episodes.returns.mean(dtype=np.float64))}
+    if metrics:
+        metrics["episode_return"] = float(episodes.returns.mean(dtype=np.float64))
     rows, row_tasks = block_of_rows(training.family.spec, episodes, tasks)
     return TrainingState(learner, add_rows(state.replay, rows, row_tasks)), metrics
 
