@@ -179,12 +179,14 @@ class Behaviour:
     set: Settings = ()
     """Any setting by its dotted name, e.g. --set num_rounds=100 sac.learning_rate=3e-4.
     DIR/run.json lists them all."""
+    ship: Annotated[Path | None, _unset("DIR", "nowhere")] = None
+    """Also copy the policies that log data, and nothing else, to a new directory."""
     json: Flag = False
     """Print the ladder of policies as JSON."""
 
     def run(self) -> None:
         from idaq.behaviour.config import behaviour_config
-        from idaq.behaviour.ladder import ladder_rows
+        from idaq.behaviour.ladder import ladder_rows, ship
         from idaq.behaviour.training import train_policies
         from idaq.config import override
         from idaq.envs import get_family
@@ -203,6 +205,8 @@ class Behaviour:
             workers=self.workers,
             say=_say,
         )
+        if self.ship is not None:
+            ladder = ship(ladder, self.ship)
         rows = ladder_rows(ladder)
         if self.json:
             _print_json(rows)

@@ -186,6 +186,8 @@ def ladder_policy(ladder: Ladder, family: TaskFamily) -> Sac:
 
 def ship(ladder: Ladder, path: Path) -> Ladder:
     """Copy the rungs that log data to a new directory, such as the package's own."""
+    if path.exists():
+        raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
     shipped = replace(ladder, path=path, rungs=ladder.thinned())
     with atomic_directory(path) as directory:
         for rung in shipped.rungs:

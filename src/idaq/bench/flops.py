@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from idaq.algos.bc import BcConfig
 from idaq.algos.focal import Config
+from idaq.algos.sac import Sac
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.types import Spec
@@ -61,6 +62,17 @@ def ensemble_flops(config: Config, spec: Spec) -> int:
     dynamics = _Network(inputs, config.ensemble.hidden, spec.obs_dim)
     rows = config.meta_batch_size * config.batch_size
     return rows * config.ensemble.size * (reward.train + dynamics.train)
+
+
+def sac_flops(sac: Sac) -> int:
+    """An update of the online learner: critics, their targets, policy."""
+    config, action = sac.config, sac.spec.action_dim
+    inputs = sac.spec.obs_dim + sac.condition_dim
+    policy = _Network(inputs, config.policy_hidden, 2 * action)
+    q = _Network(inputs + action, config.critic_hidden, 1)
+    per_row = 2 * q.train + 2 * q.forward + policy.forward  # towards the targets
+    per_row += policy.train + 2 * q.to_action(action)
+    return config.batch_size * per_row
 
 
 def _sac_brac(config: SacBracConfig, spec: Spec, latent: int) -> int:

@@ -21,9 +21,13 @@ from idaq.adapt.config import AdaptConfig
 from idaq.algos import make_algorithm
 from idaq.algos.batch import TrainData, identity_normaliser
 from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.replay import Replay, empty_replay
+from idaq.algos.sac import Sac
 from idaq.algos.sac_brac import SacBracConfig
-from idaq.bench.flops import agent_flops, ensemble_flops
-from idaq.bench.stepping import measure_stepping
+from idaq.behaviour.config import behaviour_config
+from idaq.behaviour.training import run_updates as run_sac_updates
+from idaq.bench.flops import agent_flops, ensemble_flops, sac_flops
+from idaq.bench.stepping import NUM_SIMULATORS, measure_stepping
 from idaq.data.collect import library_versions
 from idaq.envs import get_family
 from idaq.evaluate import evaluate
@@ -36,6 +40,8 @@ MATMUL_SIZE = 2048
 MATMUL_REPEATS = 8
 ADAPTATION_REPEATS = 5
 NUM_TASKS, ROWS_PER_TASK = 40, 2_000
+ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
+SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
 AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
 
 POINT = Spec(obs_dim=2, action_dim=2, action_low=(-0.1,) * 2, action_high=(0.1,) * 2, horizon=20)
@@ -68,7 +74,7 @@ def measure(num_updates: int) -> dict[str, Any]:
     return {
         "device": f"{device.platform}: {device.device_kind}",
         "versions": library_versions(),
-        "learners": learners,
+        "learners": [*learners, *(_measure_sac(name, num_updates) for name in ONLINE)],
         "models_alone": {
             "seconds_per_update": models_seconds,
             "gflop_per_update": models_flops,
@@ -105,6 +111,40 @@ def _measure_case(
         "share_of_matmul": gflop / seconds / matmul,
         "authors_seconds_per_update": AUTHORS_SECONDS[shapes] if "paper" in name else None,
     }
+
+
+def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
+    """Updates of the online learner behind behaviour policies, many in one dispatch."""
+    spec = get_family(name).spec
+    sac = Sac(behaviour_config(name).sac, spec, condition_dim=1)
+    replay, timed = random_replay(spec), SAC_UPDATES * num_updates
+    state, key = sac.init(jax.random.key(0)), jax.random.key(0)
+    state, _ = _finished(run_sac_updates(sac, state, replay, key, SAC_UPDATES))
+    before = matmul_gflop_per_second()
+    started = time.perf_counter()
+    _finished(run_sac_updates(sac, state, replay, key, timed))
+    seconds = (time.perf_counter() - started) / timed
+    matmul = statistics.mean([before, matmul_gflop_per_second()])
+    gflop = sac_flops(sac) / 1e9
+    return {
+        "name": f"SAC (online), {name}",
+        "shapes": name,
+        "seconds_per_update": seconds,
+        "updates_per_second": 1.0 / seconds,
+        "gflop_per_update": gflop,
+        "gflop_s": gflop / seconds,
+        "matmul_gflop_s": matmul,
+        "share_of_matmul": gflop / seconds / matmul,
+        "authors_seconds_per_update": None,
+    }
+
+
+def random_replay(spec: Spec) -> Replay:
+    """A full replay of the right shapes."""
+    data = random_data(spec)
+    num = len(data.rows.reward)
+    empty = empty_replay(spec, num, jnp.zeros((1, 1)))
+    return empty._replace(rows=data.rows, num_written=jnp.asarray(num, jnp.int32))
 
 
 def matmul_gflop_per_second() -> float:
@@ -216,8 +256,7 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
     stepping = _table(
         "Simulators in worker processes", ("family", "workers", "steps/s", "one worker", "of all")
     )
-    if result["stepping"]:
-        row = result["stepping"]
+    for row in result["stepping"]:
         stepping.add_row(
             row["family"],
             str(row["workers"]),
@@ -225,8 +264,8 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
             f"{row['one_worker_steps_s']:,.0f}",
             f"{row['share_of_all_cores']:.0%}",
         )
-    else:
-        stepping.caption = "not measured: install idaq[metaworld]"
+    if len(result["stepping"]) < NUM_SIMULATORS:
+        stepping.caption = "the others are not installed: idaq[metaworld], idaq[mujoco]"
     return [learners, adaptation, stepping]
 
 
