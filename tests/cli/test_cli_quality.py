@@ -99,10 +99,12 @@ def test_what_is_refused(refused: Program, policies: Path, tmp_path: Path) -> No
     refused(*run, "--quality", "medium", names=("medium", "idaq behaviour ml1/push"))
     refused("behaviour", "point-robot-sparse", *out, names=("point-robot-sparse", "cheetah-vel"))
     refused("behaviour", "point-robot", *out, "--set", "num_rounds=0", names=("num_rounds",))
+    refused("behaviour", "point-robot", *out, "--minutes", "-1", names=("--minutes",))
     refused("behaviour", "no-such", *out, names=("no-such",))
     behaviour = ("behaviour", "point-robot", *SETTINGS, "--out", policies)
     refused(*behaviour, names=("--resume",))
     refused(*behaviour, "--resume", "--seed", "1", names=("data.seed",))
+    refused(*behaviour, "--resume", "--ship", policies, names=(f"'{policies}' exists",))
 
 
 def test_mujoco_that_is_not_installed(

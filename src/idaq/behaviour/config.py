@@ -63,13 +63,15 @@ def _ml1() -> BehaviourConfig:
     """Every goal once in a round; rewards of up to 10 are scaled to about one."""
     hidden = (256, 256, 256)
     return BehaviourConfig(
-        sac=SacConfig(policy_hidden=(256, 256), critic_hidden=hidden, reward_scale=0.1),
-        num_rounds=400,
+        sac=SacConfig(
+            policy_hidden=(256, 256), critic_hidden=hidden, batch_size=512, reward_scale=0.1
+        ),
+        num_rounds=300,
         episodes_per_round=50,
         updates_per_round=5_000,
-        replay_rounds=60,
+        replay_rounds=40,
         random_rounds=2,
-        evaluate_every_rounds=10,
+        evaluate_every_rounds=5,
     )
 
 

@@ -199,6 +199,8 @@ def train_policies(
     After `minutes` (and one round at least) the state is saved and the ladder so far is returned.
     """
     check_seed(seed)
+    if minutes is not None and not minutes >= 0:
+        raise IdaqError(f"--minutes is {minutes}.", "Give 0 or more.")
     if is_host_family(family):
         family.check_simulator()
     if config.demonstration_rounds and not has_scripted_expert(family):

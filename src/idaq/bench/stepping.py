@@ -46,7 +46,6 @@ def _cheetah_units(pool: WorkerPool, num: int) -> list[Unit]:
             hypotheses=loggers.conditions[tasks],
             tasks=tasks,
             keys=np.stack([tasks, np.full(UNIT_EPISODES, number)], axis=1).astype(np.uint32),
-            names=(),
             rows=tuple(range(UNIT_EPISODES)),
         )
         units.append(unit)

@@ -181,7 +181,6 @@ def _units(
                     hypotheses=loggers.conditions[tasks],
                     tasks=tasks,
                     keys=keys[task, part],
-                    names=(),
                     rows=tuple(range(len(part))),
                 )
                 units.append((unit, tasks))
