@@ -66,5 +66,15 @@ def test_examples_run(
 
 def test_every_command_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
-    for command in ("list", "run", "collect", "train", "adapt", "report", "bench speed", "theory"):
+    for command in (
+        "list",
+        "run",
+        "collect",
+        "behaviour",
+        "train",
+        "adapt",
+        "report",
+        "bench speed",
+        "theory",
+    ):
         assert f"`idaq {command}" in text
