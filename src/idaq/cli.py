@@ -69,7 +69,7 @@ class List:
         from idaq.envs import FAMILIES
         from idaq.presets import PRESETS
 
-        families = [
+        families: list[dict[str, Any]] = [
             {
                 "name": name,
                 "tasks": family.num_tasks,
@@ -85,7 +85,9 @@ class List:
         if self.json:
             _print_json({"families": families, "presets": list(PRESETS), "methods": methods})
             return
+        graded = [row["name"] for row in families if "medium" in row.pop("qualities")]
         Console().print(_table("Task families", families))
+        print(f"Also with data of medium and replay quality: {', '.join(graded)}\n")
         Console().print(_table("Adaptation methods", methods))
         print(f"Presets: {', '.join(PRESETS)}")
         _say("Next: idaq run point-robot")
