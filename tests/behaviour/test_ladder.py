@@ -134,6 +134,14 @@ def test_no_rungs(policies: Path) -> None:
         load_ladder(policies, FAMILY)
 
 
+@pytest.mark.parametrize("key", ["family_version", "algo_version"])
+def test_policies_of_another_version(policies: Path, key: str) -> None:
+    content = json.loads((policies / LADDER_FILE).read_text()) | {key: 7}
+    (policies / LADDER_FILE).write_text(json.dumps(content))
+    with pytest.raises(IdaqError, match="version 7"):
+        load_ladder(policies, FAMILY)
+
+
 def test_policies_of_another_family(policies: Path, tmp_path: Path) -> None:
     with pytest.raises(IdaqError, match="of 'point-robot', not of 'cheetah-vel'"):
         load_ladder(policies, get_family("cheetah-vel"))

@@ -129,6 +129,16 @@ def train_rungs(path: Path) -> Any:
     return json.loads((path / "ladder.json").read_text())["rungs"]
 
 
+def test_the_last_round_is_evaluated_too(tmp_path: Path) -> None:
+    ladder = train(tmp_path / "odd", config=replace(CONFIG, num_rounds=5))
+    assert [(rung.number, rung.updates) for rung in ladder.rungs] == [
+        (0, 0),
+        (1, 4),
+        (2, 12),
+        (3, 16),
+    ]
+
+
 def test_seeds_differ(whole: Path, tmp_path: Path) -> None:
     other = contents(train(tmp_path / "other", seed=1).path)
     same = contents(whole)

@@ -172,6 +172,13 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
             f"'{path}' holds behaviour policies of '{ladder.family}', not of '{family.name}'.",
             "Give the directory of that family's.",
         )
+    of_another_version = ladder.family == family.name and ladder.family_version != family.version
+    if of_another_version or ladder.algo_version != Sac.version:
+        raise IdaqError(
+            f"'{path}' holds policies of version {ladder.family_version} of '{ladder.family}' and "
+            f"version {ladder.algo_version} of SAC, not of today's.",
+            "Train them anew.",
+        )
     return ladder
 
 

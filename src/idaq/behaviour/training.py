@@ -125,7 +125,7 @@ class Training:
         mode = self.episodes(replace(self.sac, acting="mode"), policy, tasks, key)
         success = float(drawn.success.any(axis=1).mean())
         return Rung(
-            number=number // self.config.evaluate_every_rounds,
+            number=-(-number // self.config.evaluate_every_rounds),  # the last may come early
             updates=updates,
             steps=number * self.rows_per_round,
             mean_return=float(drawn.returns.mean(dtype=np.float64)),
@@ -272,6 +272,7 @@ def _train(
     )
     with ExitStack() as stack:
         simulators = stack.enter_context(ThreadPoolExecutor(1, "simulate"))
+        stack.callback(training.pool.close)  # comes first: what the thread is waiting for
         log = stack.enter_context(MetricsLog(path, _updates_after(config, number)))
         bar = stack.enter_context(
             ProgressBar(f"training {family.name}", config.num_rounds, "rounds", quiet)
