@@ -13,7 +13,7 @@ Every few rounds the policy is evaluated on all tasks and kept as a rung of the 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -94,7 +94,7 @@ class Training:
         )
 
     def episodes(self, policy: Policy, agent: PyTree, tasks: Any, key: Array) -> Episodes:
-        """One episode of each task in a row, [n, horizon, ...], on the host."""
+        """One episode of each task in a row, [n, horizon, ...]."""
         rollouts = make_rollouts(self.family, policy, self.pool)
         one_agent = jax.tree.map(lambda x: np.asarray(x)[None], agent)
         keys = jax.random.split(key, len(tasks))
@@ -302,7 +302,7 @@ def _round(
     """Episodes by the policy as it is, and updates on the rounds before, at the same time."""
     config = training.config
     policy = jax.tree.map(np.array, state.learner.policy)  # a copy: updates take the buffers
-    future = simulators.submit(training.round_episodes, number, policy)
+    future = simulators.submit(_simulate, training, number, policy)
     learner, metrics = state.learner, {}
     if number >= config.demonstration_rounds + config.random_rounds:
         learner, metrics = run_updates(
@@ -318,6 +318,19 @@ def _round(
         metrics["episode_return"] = float(episodes.returns.mean(dtype=np.float64))
     rows, row_tasks = block_of_rows(training.family.spec, episodes, tasks)
     return TrainingState(learner, add_rows(state.replay, rows, row_tasks)), metrics
+
+
+def _simulate(training: Training, number: int, policy: PyTree) -> tuple[Episodes, Any]:
+    with _beside_the_updates():
+        return training.round_episodes(number, policy)
+
+
+def _beside_the_updates() -> AbstractContextManager[Any]:
+    """Compute on the CPU: whatever went to a GPU would wait for all the updates there."""
+    if jax.default_backend() != "cpu":
+        with suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out
+            return jax.default_device(jax.devices("cpu")[0])
+    return nullcontext()
 
 
 def _updates_after(config: BehaviourConfig, number: int) -> int:
