@@ -18,6 +18,8 @@ import numpy as np
 
 from idaq.adapt import make_adapter
 from idaq.algos.focal import Focal
+from idaq.algos.replay import add_rows, empty_replay
+from idaq.algos.sac import Sac, SacConfig
 from idaq.data.collect import collect
 from idaq.data.store import Dataset, open_dataset
 from idaq.envs import POINT_FAMILIES
@@ -96,6 +98,22 @@ def algorithm(name: str) -> Golden:
     return Golden({focal.name: focal.version}, numbers)
 
 
+def online() -> Golden:
+    """Five updates of SAC on the tiny rows."""
+    data = tiny.data()
+    conditions = np.linspace(-1.0, 1.0, tiny.NUM_TASKS, dtype=np.float32)[:, None]
+    tasks = np.repeat(np.arange(tiny.NUM_TASKS, dtype=np.int32), tiny.TASK_COUNTS)
+    replay = add_rows(empty_replay(tiny.SPEC, len(tasks), conditions), data.rows, tasks)
+    sac = Sac(SacConfig(policy_hidden=(8,), critic_hidden=(8,), batch_size=16), tiny.SPEC, 1)
+    state, update = sac.init(jax.random.key(0)), jax.jit(sac.update, compiler_options=tiny.QUICK)
+    metrics: dict[str, Any] = {}
+    for number in range(5):
+        state, metrics = update(state, replay, jax.random.key(number))
+    numbers = {f"metric {key}": rounded(value) for key, value in sorted(metrics.items())}
+    numbers |= {"policy": summary(state.policy), "critics": summary(state.target_q)}
+    return Golden({sac.name: sac.version}, numbers)
+
+
 # --- Adapters -------------------------------------------------------------------------------
 
 ADAPTERS = ("paper", "released", "untried, best", "prediction error", "prediction variance")
@@ -150,6 +168,7 @@ CASES: dict[str, Callable[[], Golden]] = {
         for name in tiny.ALGORITHMS
         if name.endswith("+models")  # the policy learns the same without
     },
+    "algorithm sac, online": online,
     **{f"adapter {name}": partial(adapter, name) for name in ADAPTERS},
     "adapter posterior": posterior,
     **{

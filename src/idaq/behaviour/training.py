@@ -329,7 +329,8 @@ def _beside_the_updates() -> AbstractContextManager[Any]:
     """Compute on the CPU: whatever went to a GPU would wait for all the updates there."""
     if jax.default_backend() != "cpu":
         with suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out
-            return jax.default_device(jax.devices("cpu")[0])
+            cpu: AbstractContextManager[Any] = jax.default_device(jax.devices("cpu")[0])
+            return cpu
     return nullcontext()
 
 
