@@ -208,9 +208,15 @@ def test_configuration_survives_json_and_is_checked() -> None:
 # --- The replay ---
 
 
-def test_the_ring_forgets_the_oldest_block() -> None:
-    ring = empty_replay(SPEC, 4, CONDITIONS)
-    for number in range(3):
+@pytest.mark.parametrize(
+    ("num_kept", "num_blocks", "expected"),
+    [(0, 3, [2, 2, 1, 1]), (0, 4, [2, 2, 3, 3]), (2, 3, [0, 0, 2, 2]), (2, 5, [0, 0, 4, 4])],
+)
+def test_the_ring_forgets_the_oldest_block_that_need_not_stay(
+    num_kept: int, num_blocks: int, expected: list[int]
+) -> None:
+    ring = empty_replay(SPEC, 4, CONDITIONS, num_kept)
+    for number in range(num_blocks):
         full = np.full(2, float(number))
         rows = Transition(
             obs=np.full((2, 2), number),
@@ -220,9 +226,9 @@ def test_the_ring_forgets_the_oldest_block() -> None:
             terminated=full,
         )
         ring = add_rows(ring, rows, np.full(2, number, np.int32))
-    assert int(ring.num_written) == 6
-    assert np.asarray(ring.rows.reward).tolist() == [2.0, 2.0, 1.0, 1.0]
-    assert np.asarray(ring.task).tolist() == [2, 2, 1, 1]
+    assert int(ring.num_written) == 2 * num_blocks
+    assert np.asarray(ring.rows.reward).tolist() == expected
+    assert np.asarray(ring.task).tolist() == expected
 
 
 def test_samples_are_rows_that_were_written_with_their_tasks_condition() -> None:

@@ -19,11 +19,12 @@ class Replay(NamedTuple):
     rows: Transition  # [capacity, ...]; actions are scaled to [-1, 1]
     task: Any  # [capacity]
     num_written: Any  # []: all rows ever written
+    num_kept: Any  # []: the first rows, which nothing is written over
     conditions: Any  # [num_tasks, condition_dim]: what the learner is told of a task
 
 
-def empty_replay(spec: Spec, capacity: int, conditions: Array) -> Replay:
-    """Room for `capacity` transitions of tasks with these conditions."""
+def empty_replay(spec: Spec, capacity: int, conditions: Array, num_kept: int = 0) -> Replay:
+    """Room for `capacity` transitions of tasks with these conditions; the first ones stay."""
     rows = Transition(
         obs=jnp.zeros((capacity, spec.obs_dim)),
         action=jnp.zeros((capacity, spec.action_dim)),
@@ -35,14 +36,16 @@ def empty_replay(spec: Spec, capacity: int, conditions: Array) -> Replay:
         rows=rows,
         task=jnp.zeros(capacity, jnp.int32),
         num_written=jnp.zeros((), jnp.int32),
+        num_kept=jnp.asarray(num_kept, jnp.int32),
         conditions=jnp.asarray(conditions, jnp.float32),
     )
 
 
 @partial(jax.jit, donate_argnums=0)
 def add_rows(replay: Replay, rows: Transition, task: Array) -> Replay:
-    """Write a block; the oldest one makes room for it."""
-    start = replay.num_written % replay.task.shape[0]
+    """Write a block; the oldest one that need not stay makes room for it."""
+    written, kept, capacity = replay.num_written, replay.num_kept, replay.task.shape[0]
+    start = jnp.where(written < capacity, written, kept + (written - kept) % (capacity - kept))
 
     def write(ring: Array, block: Array) -> Any:
         return jax.lax.dynamic_update_slice_in_dim(ring, block.astype(ring.dtype), start, 0)

@@ -20,7 +20,7 @@ class BehaviourConfig:
     updates_per_round: int
     replay_rounds: int  # that the learner remembers
     random_rounds: int  # at the start, of uniform actions
-    demonstration_rounds: int = 0  # before those, by the family's scripted expert
+    demonstration_rounds: int = 0  # before those, by the scripted expert; never forgotten
     evaluate_every_rounds: int
 
     def __post_init__(self) -> None:
@@ -28,7 +28,7 @@ class BehaviourConfig:
         require(self, "episodes_per_round", least=1, most=MAX_EPISODES)
         require(self, "updates_per_round", "evaluate_every_rounds", least=1, most=MAX_ROUNDS)
         require(self, "random_rounds", least=1, most=MAX_ROUNDS)
-        require(self, "demonstration_rounds", least=0, most=MAX_ROUNDS)
+        require(self, "demonstration_rounds", least=0, most=self.replay_rounds - 1)
 
 
 def _point() -> BehaviourConfig:

@@ -87,10 +87,15 @@ class Training:
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), stream), number)
 
     def start(self) -> TrainingState:
-        capacity = self.config.replay_rounds * self.rows_per_round
+        config, rows = self.config, self.rows_per_round
         return TrainingState(
             learner=self.sac.init(self.key(INIT_STREAM)),
-            replay=empty_replay(self.family.spec, capacity, self.conditions),
+            replay=empty_replay(
+                self.family.spec,
+                config.replay_rounds * rows,
+                self.conditions,
+                num_kept=config.demonstration_rounds * rows,
+            ),
         )
 
     def episodes(self, policy: Policy, agent: PyTree, tasks: Any, key: Array) -> Episodes:
