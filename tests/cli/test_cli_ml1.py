@@ -16,7 +16,7 @@ from idaq.envs.base import HostFamily, is_host_family, split_tasks
 from tests.host_fakes import Walk
 from tests.program import JOB, TRAINING, Program, results, tree
 
-SET = "ml1/drawer-close"
+SET = "ml1/reach"
 REAL_METHODS = ("idaq-return", "posterior", "expert-context")
 REAL = (
     *("run", SET, "--trajectories", "1", "--seeds", "1", "--updates", "20", *TRAINING[2:]),
