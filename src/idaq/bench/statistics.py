@@ -4,11 +4,15 @@ The unit is the seed: a score is first averaged over a seed's tasks, and interva
 bootstraps of those per-seed means (10,000 resamples, seeded), as in the paper.
 """
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 NUM_RESAMPLES = 10_000
+PROFILE_RESAMPLES = 2_000  # of a whole curve
 BOOTSTRAP_SEED = 0
 
 Floats = NDArray[np.floating]
@@ -49,3 +53,124 @@ def normalised_score(returns: Floats, reference_return: float) -> NDArray[np.flo
 def capped_score(returns: Floats, reference_return: float) -> NDArray[np.float64]:
     """The same, at most 1 per seed, after averaging over tasks; [seeds]."""
     return np.minimum(normalised_score(returns, reference_return), 1.0)
+
+
+# --- Over many task sets --------------------------------------------------------------------
+# A method's scores are [sets, seeds]. Sets are strata: a resample draws seeds anew within each.
+
+
+def interquartile_mean(scores: Floats) -> float:
+    """The mean of the middle half of all runs: a quarter is cut off at either end."""
+    return float(_trimmed(_table(scores).ravel()))
+
+
+def interquartile_mean_interval(scores: Floats) -> tuple[float, float]:
+    """Its 95% stratified percentile bootstrap interval; one seed gives a point."""
+
+    def statistic(*sets: Any, axis: int = -1) -> Any:
+        return _trimmed(np.concatenate(sets, axis=axis), axis)
+
+    return _stratified_interval(list(_table(scores)), statistic)
+
+
+def probability_of_improvement(scores: Floats, baseline: Floats) -> float:
+    """How probably a run beats the baseline's on the same set, averaged over sets.
+
+    A tie counts one half; per set it is the Mann-Whitney statistic over the number of pairs.
+    """
+    ours, theirs = _table(scores), _table(baseline)
+    _check_same_sets(ours, theirs)
+    pairs = ours.shape[1] * theirs.shape[1]
+    statistics = stats.mannwhitneyu(ours, theirs, axis=1, method="asymptotic").statistic
+    return float(np.mean(statistics / pairs))
+
+
+def probability_of_improvement_interval(scores: Floats, baseline: Floats) -> tuple[float, float]:
+    """Its 95% stratified percentile bootstrap interval."""
+    ours, theirs = _table(scores), _table(baseline)
+    _check_same_sets(ours, theirs)
+
+    def statistic(*samples: Any, axis: int = -1) -> Any:
+        per_set = [
+            _share_of_wins(a, b)
+            for a, b in zip(samples[: len(ours)], samples[len(ours) :], strict=True)
+        ]
+        return np.mean(per_set, axis=0)
+
+    return _stratified_interval([*ours, *theirs], statistic)
+
+
+class Profile(NamedTuple):
+    """The share of runs above each threshold, and its 95% interval; all [thresholds]."""
+
+    thresholds: NDArray[np.float64]
+    share: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def performance_profile(scores: Floats, thresholds: Floats) -> Profile:
+    """The share of runs whose score is above a threshold, for each of the thresholds."""
+    table, at = _table(scores), np.asarray(thresholds, np.float64)
+    above = (table[:, None, :] > at[:, None]).astype(np.float64)  # [sets, thresholds, seeds]
+    share = above.mean(axis=(0, 2))
+    if table.shape[1] == 1:
+        return Profile(at, share, share, share)
+
+    def statistic(*sets: Any, axis: int = -1) -> Any:
+        return np.mean([each.mean(axis=axis) for each in sets], axis=0)
+
+    low, high = _bootstrap(list(above), statistic, PROFILE_RESAMPLES)
+    return Profile(at, share, np.asarray(low), np.asarray(high))
+
+
+def _table(scores: Floats) -> NDArray[np.float64]:
+    values = np.asarray(scores, np.float64)
+    if values.ndim != 2 or values.size == 0 or not np.isfinite(values).all():
+        raise ValueError(f"scores must be finite and [sets, seeds], not {values.shape}")
+    return values
+
+
+def _check_same_sets(ours: Floats, theirs: Floats) -> None:
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} sets cannot be compared with {len(theirs)}")
+
+
+def _trimmed(values: Any, axis: int = -1) -> Any:
+    return stats.trim_mean(values, 0.25, axis=axis)
+
+
+def _share_of_wins(ours: Any, theirs: Any) -> Any:
+    """Over all pairs along the last axes; a tie is half a win."""
+    difference = ours[..., :, None] - theirs[..., None, :]
+    return (np.sign(difference) / 2 + 0.5).mean(axis=(-1, -2))
+
+
+def _stratified_interval(samples: list[Any], statistic: Callable[..., Any]) -> tuple[float, float]:
+    if all(np.all(sample == sample[0]) for sample in samples):  # nothing to resample
+        value = float(statistic(*samples, axis=-1))
+        return value, value
+    low, high = _bootstrap(samples, statistic, NUM_RESAMPLES)
+    return float(low), float(high)
+
+
+def _bootstrap(samples: list[Any], statistic: Callable[..., Any], num: int) -> tuple[Any, Any]:
+    """SciPy resamples each sample by itself, which is what makes it stratified.
+
+    It refuses samples of one value, which have only themselves to draw from; two equal ones
+    draw the same.
+    """
+    at_least_two = [np.repeat(s, 2, axis=-1) if s.shape[-1] == 1 else s for s in samples]
+    result = stats.bootstrap(
+        at_least_two,
+        statistic,
+        confidence_level=0.95,
+        n_resamples=num,
+        batch=500,
+        method="percentile",
+        vectorized=True,
+        axis=-1,
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    )
+    low, high = result.confidence_interval
+    return low, high
