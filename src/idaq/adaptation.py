@@ -60,9 +60,9 @@ def adapt_run(
     _check_same_results(run, name, identity, resume)
     started = time.monotonic()
     todo = [g for g in run.groups() if not all(run.result_file(name, s).is_file() for s in g)]
-    given = _expert_source(run, data, family) if method == "expert-context" and todo else None
+    given = expert_source(run, data, family) if method == "expert-context" and todo else None
     for group in todo:
-        results = _adapt_group(run, rollouts, algorithm, adapter, config, group, given)
+        results = adapt_group(run, rollouts, algorithm, adapter, config, group, given)
         write_json(run.adapt(name) / "config.json", identity)
         for seed, arrays in zip(group, results, strict=True):
             place = run.result_file(name, seed)
@@ -116,7 +116,7 @@ def _check_same_results(run: RunDir, name: str, identity: dict[str, Any], resume
         )
 
 
-def _adapt_group(
+def adapt_group(
     run: RunDir,
     rollouts: Rollouts,
     algorithm: Algorithm,
@@ -124,12 +124,16 @@ def _adapt_group(
     config: AdaptConfig,
     group: list[int],
     expert_data: Dataset | None,
+    updates: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The raw results of a group of seeds, one set of arrays per seed."""
+    """The raw results of a group of seeds, one set of arrays per seed.
+
+    With `updates`, of the agents that they were after so many.
+    """
     family = rollouts.family
     splits = [split_of(run, family, seed) for seed in group]
     agents = [
-        load_agent(run, algorithm, seed, len(split.train))
+        load_agent(run, algorithm, seed, len(split.train), updates)
         for seed, split in zip(group, splits, strict=True)
     ]
     given = None
@@ -158,9 +162,15 @@ def adaptation_key(seed: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
 
 
-def load_agent(run: RunDir, algorithm: Algorithm, seed: int, num_train_tasks: int) -> PyTree:
+def load_agent(
+    run: RunDir,
+    algorithm: Algorithm,
+    seed: int,
+    num_train_tasks: int,
+    updates: int | None = None,
+) -> PyTree:
     """A seed's trained agent, or an error where the file is another's."""
-    file = run.agent_file(seed)
+    file = run.agent_file(seed, updates)
     agent, header = checkpoint.load(file, algorithm.agent_shapes(num_train_tasks))
     if header.get("seed") != seed:
         raise IdaqError(
@@ -170,7 +180,7 @@ def load_agent(run: RunDir, algorithm: Algorithm, seed: int, num_train_tasks: in
     return agent
 
 
-def _expert_source(run: RunDir, data: Path | None, family: TaskFamily) -> Dataset:
+def expert_source(run: RunDir, data: Path | None, family: TaskFamily) -> Dataset:
     """The data that expert context is taken from: given, the run's own, or that trained on."""
     trained_on = run.manifest()["provenance"].get("dataset")
     place = data or (Path(trained_on) if trained_on else run.data)

@@ -16,6 +16,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg, subcommand
 
+from idaq.bench.command import Bench
 from idaq.errors import IdaqError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class List:
         from idaq.bench.paper import dataset_return
         from idaq.envs import FAMILIES
         from idaq.presets import PRESETS
+        from idaq.report.tables import plain_table
 
         families: list[dict[str, Any]] = [
             {
@@ -86,9 +88,9 @@ class List:
             _print_json({"families": families, "presets": list(PRESETS), "methods": methods})
             return
         graded = [row["name"] for row in families if "medium" in row.pop("qualities")]
-        Console().print(_table("Task families", families))
+        Console().print(plain_table("Task families", families))
         print(f"Also with data of medium and replay quality: {', '.join(graded)}\n")
-        Console().print(_table("Adaptation methods", methods))
+        Console().print(plain_table("Adaptation methods", methods))
         print(f"Presets: {', '.join(PRESETS)}")
         _say("Next: idaq run point-robot")
 
@@ -214,7 +216,7 @@ class Behaviour:
             _print_json(rows)
         else:
             shown = [row for row in rows if row["logs"]]
-            Console().print(_table(f"{ladder.path}: the policies that log data", shown))
+            Console().print(plain_table(f"{ladder.path}: the policies that log data", shown))
         _say(f"Next: idaq collect {family.name} --quality medium --policies {ladder.path}")
 
 
@@ -507,35 +509,6 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Measure: updates per second, share of the matmul rate, adaptation overhead, memory."""
-
-    what: Annotated[Positional[Literal["speed"]], arg(metavar="speed")]
-    """What to measure."""
-    updates: int = 20
-    """Updates to time, per learner and shape."""
-    out: Annotated[Path | None, _unset("FILE", "none")] = None
-    """Also write the JSON here."""
-    json: Flag = False
-    """Print JSON for machines."""
-
-    def run(self) -> None:
-        from idaq.atomic import write_json
-        from idaq.bench.speed import measure, speed_tables
-
-        if self.updates < 1:
-            raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
-        result = measure(self.updates)
-        if self.out is not None:
-            write_json(self.out, result)
-        if self.json:
-            _print_json(result)
-            return
-        for table in speed_tables(result):
-            Console().print(table)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Theory:
     """Check the paper's theory on finite task families, exactly, statement by statement."""
 
@@ -565,26 +538,6 @@ Command = (
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
     | Annotated[Theory, subcommand("theory", prefix_name=False)]
 )
-
-
-def _table(title: str, rows: list[dict[str, Any]]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), no_wrap=name == "name")
-    for row in rows:
-        table.add_row(*map(_cell, row.values()))
-    return table
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return "-" if value is None else str(value)
 
 
 def _print_json(value: Any) -> None:

@@ -40,6 +40,23 @@ from idaq.workers import WorkerPool
 T = TypeVar("T")
 
 
+def run_identity(
+    family: TaskFamily, preset: str, config: RunConfig, data: dict[str, Any], split: Split
+) -> dict[str, Any]:
+    """What a run is: everything that decides its numbers, besides its seeds."""
+    algorithm = make_algorithm(config.algorithm, family.spec)
+    return {
+        "family": family.name,
+        "family_version": family.version,
+        "algo": algorithm.name,
+        "algo_version": algorithm.version,
+        "preset": preset,
+        "split": split,
+        "data": data,
+        "config": to_dict(config),
+    }
+
+
 @contextmanager
 def open_run(
     run: RunDir,
@@ -53,17 +70,7 @@ def open_run(
     dataset_path: Path | None = None,
 ) -> Iterator[None]:
     """Hold the run directory for a new run, or for the same one to go on with."""
-    algorithm = make_algorithm(config.algorithm, family.spec)
-    identity = {
-        "family": family.name,
-        "family_version": family.version,
-        "algo": algorithm.name,
-        "algo_version": algorithm.version,
-        "preset": preset,
-        "split": split,
-        "data": data,
-        "config": to_dict(config),
-    }
+    identity = run_identity(family, preset, config, data, split)
     device = find_device()
     provenance = {
         "versions": library_versions(),

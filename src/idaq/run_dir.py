@@ -5,7 +5,8 @@ RUN/data/                 the dataset, where `idaq run` collected it
 RUN/dataset.json          returns and successes of the data, per task: what scores are relative to
 RUN/seeds.json            the groups of seeds that train together
 RUN/train/GROUP.safetensors   a group's latest checkpoint, while it trains
-RUN/seeds/seed-000/       split.json, agent.safetensors, metrics.jsonl, tensorboard/
+RUN/seeds/seed-000/       split.json, agent.safetensors, metrics.jsonl, tensorboard/; for learning
+                          curves also agent-00000100.safetensors, after so many updates
 RUN/adapt/METHOD/         config.json and raw results per seed, seed-000.npz
 RUN/summary.json          one row per method, computed from the raw results
 RUN/timing.json           wall times of the stages
@@ -27,6 +28,10 @@ from idaq.errors import IdaqError
 FORMAT_VERSION = 1
 _IDENTITY = {"family": str, "algo": str, "preset": str, "split": str, "data": dict, "config": dict}
 _REMEDY = "Restore it from a copy, or run again in another directory."
+
+
+class BusyError(IdaqError):
+    """Another process holds the directory."""
 
 
 class RunDir:
@@ -76,8 +81,10 @@ class RunDir:
     def seed(self, seed: int) -> Path:
         return self.path / "seeds" / f"seed-{seed:03d}"
 
-    def agent_file(self, seed: int) -> Path:
-        return self.seed(seed) / "agent.safetensors"
+    def agent_file(self, seed: int, updates: int | None = None) -> Path:
+        """A seed's agent, or the one that it was after so many updates."""
+        name = "agent" if updates is None else f"agent-{updates:08d}"
+        return self.seed(seed) / f"{name}.safetensors"
 
     def adapt(self, name: str) -> Path:
         return self.path / "adapt" / name
@@ -169,7 +176,7 @@ class RunDir:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise IdaqError(
+                raise BusyError(
                     f"Another process is working in '{self.path}'.",
                     "Wait until it ends, or choose another --out.",
                 ) from error

@@ -64,6 +64,23 @@ def method_order(name: str) -> tuple[int, str]:
 
 
 def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
+    values = seed_values(run, name, seeds)
+    shape = load_results(run, name, seeds[0])["returns"].shape
+    row: dict[str, Any] = {"algo": algo, "method": name}
+    row |= _mean_and_interval("mean", "ci95", values.pop("mean"))
+    row |= {"success": None, "episodes": int(shape[1]), "tasks": int(shape[0])}
+    for what, per_seed in values.items():
+        row |= _mean_and_interval(what, f"{what}_ci95", per_seed)
+    return row
+
+
+def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
+    """What a method's final episode brought every seed, averaged over tasks; each [seeds].
+
+    `mean` is the return and, where the family has success, `success` and the scores are there:
+    `score` is the return over that of the successful logged episodes of the same tasks (where
+    there are any), `score_capped` the same and at most 1, `score_dataset` over the dataset's mean.
+    """
     results = [load_results(run, name, seed) for seed in seeds]
     if len({r["returns"].shape for r in results}) > 1:
         raise IdaqError(
@@ -71,36 +88,32 @@ def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
             "Remove them and adapt again with --resume.",
         )
     final = np.stack([r["returns"][:, -1] for r in results])  # [seeds, tasks]
-    row: dict[str, Any] = {"algo": algo, "method": name}
-    row |= _mean_and_interval("mean", "ci95", per_seed_mean(final))
-    row |= {"success": None, "episodes": int(results[0]["returns"].shape[1])}
-    row |= {"tasks": int(final.shape[1])}
+    values = {"mean": per_seed_mean(final)}
     if all("success" in r for r in results):
         success = np.stack([r["success"][:, -1] for r in results])
-        row |= _mean_and_interval("success", "success_ci95", per_seed_mean(success))
-        row |= _scores(run, final, [r["tasks"].tolist() for r in results])
-    return row
+        values["success"] = per_seed_mean(success)
+        values |= _scores(run, final, [r["tasks"].tolist() for r in results])
+    return values
 
 
-def _scores(run: RunDir, final: NDArray[Any], tasks: list[list[int]]) -> dict[str, Any]:
-    """Returns over the expert's, where the data has successes to measure by.
-
-    `score`: over the mean return of the successful logged episodes of the same tasks;
-    `score_capped`: the same, at most 1 per seed; `score_dataset`: over the dataset's mean return.
-    """
+def _scores(
+    run: RunDir, final: NDArray[Any], tasks: list[list[int]]
+) -> dict[str, NDArray[np.float64]]:
     if not run.dataset_file.is_file():
         return {}
     data = read_json(run.dataset_file)
     expert = [successful_return(data, each) for each in tasks]
-    row: dict[str, Any] = {}
+    values: dict[str, NDArray[np.float64]] = {}
     if all(value is not None for value in expert):
         pairs = [(returns[None], value) for returns, value in zip(final, expert, strict=True)]
-        score = np.concatenate([normalised_score(r, v) for r, v in pairs if v is not None])
-        capped = np.concatenate([capped_score(r, v) for r, v in pairs if v is not None])
-        row |= _mean_and_interval("score", "score_ci95", score)
-        row |= _mean_and_interval("score_capped", "score_capped_ci95", capped)
-    relative = normalised_score(final, data["mean_return"])
-    return row | _mean_and_interval("score_dataset", "score_dataset_ci95", relative)
+        values["score"] = np.concatenate(
+            [normalised_score(r, v) for r, v in pairs if v is not None]
+        )
+        values["score_capped"] = np.concatenate(
+            [capped_score(r, v) for r, v in pairs if v is not None]
+        )
+    values["score_dataset"] = normalised_score(final, data["mean_return"])
+    return values
 
 
 def _mean_and_interval(mean: str, interval: str, per_seed: NDArray[Any]) -> dict[str, Any]:

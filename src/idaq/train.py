@@ -130,8 +130,14 @@ def train_group(
     checkpoint_file: Path,
     metrics_directories: Sequence[Path],
     on_progress: Callable[[int], None],
+    on_agents: Callable[[int, list[PyTree]], None] | None = None,
+    agents_every_updates: int = 0,
 ) -> list[PyTree]:
-    """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed."""
+    """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed.
+
+    `on_agents` is given the agents of every so many updates, a multiple of the updates between
+    two lines of the log, so that training is the same with and without it.
+    """
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     state, done = new_state(algorithm, data, keys), 0
     if checkpoint_file.is_file():
@@ -154,8 +160,14 @@ def train_group(
             if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
                 header = {"updates_done": done, "seeds": list(seeds)}
                 checkpoint.save(checkpoint_file, state, header)
+            if on_agents is not None and done % agents_every_updates == 0:
+                on_agents(done, _agents(algorithm, state, data, len(seeds)))
             on_progress(done)
-    states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(len(seeds))]
+    return _agents(algorithm, state, data, len(seeds))
+
+
+def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:
+    states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(num)]
     return [algorithm.finish(s, one_seed(data, i)) for i, s in enumerate(states)]
 
 

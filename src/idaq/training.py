@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -104,8 +105,17 @@ def run_config(run: RunDir) -> RunConfig:
     return from_dict(RunConfig, run.manifest()["identity"]["config"], where)
 
 
-def train_run(run: RunDir, dataset: Dataset, seeds: Seeds, quiet: bool = False) -> None:
-    """Train every seed that has no agent yet."""
+def train_run(
+    run: RunDir,
+    dataset: Dataset,
+    seeds: Seeds,
+    quiet: bool = False,
+    agents_every_updates: int = 0,
+) -> None:
+    """Train every seed that has no agent yet.
+
+    With `agents_every_updates`, agents are kept during training as well, for learning curves.
+    """
     family, config = get_family(run.manifest()["identity"]["family"]), run_config(run)
     check_dataset_family(dataset, family)
     if not run.dataset_file.is_file():
@@ -118,7 +128,8 @@ def train_run(run: RunDir, dataset: Dataset, seeds: Seeds, quiet: bool = False) 
     if todo:
         with ProgressBar(f"training {family.name}", total, "updates", quiet) as bar:
             for group in todo:
-                _train_group(run, dataset, family, algorithm, config, group, bar, done)
+                every = agents_every_updates
+                _train_group(run, dataset, family, algorithm, config, group, bar, done, every)
                 done += config.train.num_updates * len(group)
     remove(run.checkpoints)
 
@@ -132,6 +143,7 @@ def _train_group(
     group: list[int],
     bar: ProgressBar,
     done_before: int,
+    agents_every_updates: int,
 ) -> None:
     started = time.monotonic()
     splits = [split_of(run, family, seed) for seed in group]
@@ -144,16 +156,29 @@ def _train_group(
         run.checkpoint_file(group),
         [run.seed(seed) for seed in group],
         lambda done: bar.advance_to(done_before + done * len(group)),
+        partial(_save_agents, run, group, splits) if agents_every_updates else None,
+        agents_every_updates,
     )
+    for seed, split in zip(group, splits, strict=True):
+        tasks = {"train": split.train.tolist(), "test": split.test.tolist()}
+        write_json(run.seed(seed) / "split.json", tasks)
+    _save_agents(run, group, splits, None, agents)
+    run.record_time(f"train_seeds_{group[0]}_to_{group[-1]}_s", time.monotonic() - started)
+    remove(run.checkpoint_file(group))
+
+
+def _save_agents(
+    run: RunDir,
+    group: list[int],
+    splits: list[TaskSplit],
+    updates: int | None,
+    agents: list[PyTree],
+) -> None:
     for seed, agent in zip(group, agents, strict=True):
         _check_finite(agent, seed)
     for seed, split, agent in zip(group, splits, agents, strict=True):
-        tasks = {"train": split.train.tolist(), "test": split.test.tolist()}
-        write_json(run.seed(seed) / "split.json", tasks)
         metadata = {"seed": seed, "num_train_tasks": len(split.train)}
-        checkpoint.save(run.agent_file(seed), agent, metadata)
-    run.record_time(f"train_seeds_{group[0]}_to_{group[-1]}_s", time.monotonic() - started)
-    remove(run.checkpoint_file(group))
+        checkpoint.save(run.agent_file(seed, updates), agent, metadata)
 
 
 def _check_finite(agent: PyTree, seed: int) -> None:

@@ -262,6 +262,11 @@ class WorkerPool:
                 self._executor = None
         self._directory.cleanup()
 
+    def check_open(self) -> None:
+        """Raise `CancelledError` where the pool is closed: whoever waits shall give up."""
+        if self._closed:
+            raise CancelledError("the worker pool is closed")
+
     def share_agent(self, agent: Any) -> str:
         """Put an agent where the workers can read it; the file ends with the pool."""
         import jax
@@ -303,8 +308,7 @@ class WorkerPool:
     def _submit(self, unit: Unit) -> tuple[ProcessPoolExecutor, Future[Any]]:
         while True:
             with self._lock:
-                if self._closed:
-                    raise CancelledError("the worker pool is closed")
+                self.check_open()
                 if self._executor is None:
                     self._executor = ProcessPoolExecutor(
                         self.num_workers,

@@ -80,9 +80,7 @@ class Dataset:
     @property
     def fingerprint(self) -> str:
         """One hash over the hashes of all arrays: equal data, equal fingerprint."""
-        hashes = self.metadata["sha256"]
-        text = "\n".join(f"{name} {hashes[name]}" for name in sorted(hashes))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return fingerprint(self.metadata)
 
     def task_rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First row and number of rows of every task, each [num_tasks]."""
@@ -227,6 +225,13 @@ def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
 
 
 _REMEDY = "Copy the dataset again, or collect it anew with `idaq collect`."
+
+
+def fingerprint(metadata: Mapping[str, Any]) -> str:
+    """The fingerprint of the dataset that this is the metadata of."""
+    hashes = metadata["sha256"]
+    text = "\n".join(f"{name} {hashes[name]}" for name in sorted(hashes))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

@@ -38,6 +38,24 @@ def _quality(summary: dict[str, Any]) -> str:
     return "" if quality == "expert" else f", {quality} data"
 
 
+def plain_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """Rows of equal keys, which are the columns."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), no_wrap=name == "name")
+    for row in rows:
+        table.add_row(*map(_text_of, row.values()))
+    return table
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
 Cell = Callable[[dict[str, Any], dict[str, Any]], str]
 
 

@@ -1,0 +1,230 @@
+"""Cells: the independent pieces of an experiment, and where their results live.
+
+A cell is a set of agents (family, data quality, algorithm, preset and settings, seeds) and the
+adaptations that are run with them. Its directory is a run directory whose name holds a hash of the
+run's identity: the resolved configuration, the declared versions of the code (of the family and
+the algorithm; an adaptation keeps its own), and the hash of the data. What is there is not done
+again; another configuration, another version or other data is another directory.
+
+RESULTS/data/FAMILY-QUALITY-HASH/     datasets, shared by the cells that are trained on them
+RESULTS/data/FAMILY-QUALITY-HASH.json their hash, returns and successes
+RESULTS/cells/FAMILY-ALGORITHM-HASH/  run directories; -curve where agents are kept during training
+RESULTS/errors/HASH.json              why a cell failed, until it does not
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from idaq.adapt import method_names, needs_models
+from idaq.adapt.config import AdaptConfig
+from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, get_scale
+from idaq.config import override
+from idaq.envs import FAMILIES, get_family
+from idaq.errors import IdaqError
+from idaq.pipeline import run_identity
+from idaq.presets import RunConfig, resolve
+from idaq.run_dir import RunDir, read_json
+
+ALGORITHMS = ("focal",)
+QUALITIES = ("expert",)
+SPLIT = "test"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """A method and its settings, name=value, beside those of the run."""
+
+    method: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Where its results stand in the run directory."""
+        return ".".join([self.method, *(each.replace("=", "-") for each in self.settings)])
+
+    def config(self, run: RunConfig) -> AdaptConfig:
+        config = run.adapt
+        for setting in self.settings:
+            config = override(config, setting)
+        return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Agents and what they do; without adaptations and probes, a dataset."""
+
+    row: str
+    family: str
+    quality: str
+    algorithm: str
+    preset: str
+    settings: tuple[str, ...]
+    trajectories: int
+    seeds: int
+    adaptations: tuple[Adaptation, ...]
+    probes: bool = False
+    curve_points: int = 0
+
+    @property
+    def label(self) -> str:
+        """The cell for people, and for `--only`."""
+        if not self.trains:
+            return f"{self.row}/data"
+        own = [each.removeprefix("algorithm.") for each in self.settings if "ensemble" in each]
+        return "/".join([self.row, self.algorithm, *own])
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.adaptations) or self.probes
+
+    @property
+    def key(self) -> str:
+        """The cell's hash before its data is known: for its errors."""
+        return _hash([str(self)])[:16]
+
+    def config(self) -> RunConfig:
+        """The resolved configuration, with no more models than needed."""
+        config = resolve(self.preset, self.family)
+        for setting in self.settings:
+            config = override(config, setting)
+        if self.probes or any(needs_models(each.method) for each in self.adaptations):
+            return config
+        return replace(config, algorithm=replace(config.algorithm, ensemble=None))
+
+    def curve_updates(self, config: RunConfig) -> int:
+        """Updates between two points of the learning curve; 0 where there is none."""
+        if not self.curve_points:
+            return 0
+        train = config.train
+        chunks = max(1, train.num_updates // (self.curve_points * train.log_every_updates))
+        return chunks * train.log_every_updates
+
+    def unavailable(self) -> str | None:
+        """Why this version of idaq cannot run the cell, if it cannot."""
+        if self.family not in FAMILIES:
+            return f"no family '{self.family}' in this version"
+        if self.quality not in QUALITIES:
+            return f"no data of quality '{self.quality}' in this version"
+        if not self.trains:
+            return None
+        if self.algorithm not in ALGORITHMS:
+            return f"no algorithm '{self.algorithm}' in this version"
+        unknown = [a.method for a in self.adaptations if a.method not in method_names()]
+        return f"no method '{unknown[0]}' in this version" if unknown else None
+
+
+def make_cells(
+    experiment: Experiment,
+    scale: ScaleName,
+    *,
+    seeds: int | None = None,
+    preset: str | None = None,
+    only: str | None = None,
+) -> list[Cell]:
+    """The cells of an experiment at a scale, those that cannot be run included."""
+    if seeds is not None and seeds < 1:
+        raise IdaqError(f"--seeds is {seeds}.", "Give at least 1.")
+    sizes = get_scale(scale)
+    sizes = replace(sizes, seeds=seeds or sizes.seeds, preset=preset or sizes.preset)
+    rows = [r for r in experiment.rows if r.name in experiment.smoke or not sizes.only_smoke_rows]
+    cells = [cell for each in rows for cell in _cells_of_row(experiment, each, sizes)]
+    if only is None:
+        return cells
+    found = [cell for cell in cells if _matches(cell.label, only)]
+    if not found:
+        labels = ", ".join(cell.label for cell in cells[:6])
+        raise IdaqError(f"--only '{only}' matches no cell.", f"Cells are, for example: {labels}.")
+    return found
+
+
+def _matches(label: str, pattern: str) -> bool:
+    return fnmatchcase(label, pattern) or pattern in label
+
+
+def _cells_of_row(experiment: Experiment, row: Row, scale: Scale) -> list[Cell]:
+    """Columns that need the same agents share a cell."""
+    by_agents: dict[tuple[str, tuple[str, ...]], list[Column]] = {}
+    for column in experiment.columns:
+        by_agents.setdefault((column.algorithm, column.run), []).append(column)
+    return [
+        Cell(
+            row=row.name,
+            family=row.family,
+            quality=row.quality,
+            algorithm=algorithm,
+            preset=scale.preset,
+            settings=(*scale.run, *run),
+            trajectories=scale.trajectories,
+            seeds=scale.seeds,
+            adaptations=tuple(
+                Adaptation(method=c.method, settings=c.adapt) for c in columns if c.method
+            ),
+            probes=experiment.probes,
+            curve_points=experiment.curve_points,
+        )
+        for (algorithm, run), columns in by_agents.items()
+    ]
+
+
+def cell_of(cells: Iterable[Cell], row: Row, column: Column) -> Cell | None:
+    """The cell that an entry of the table comes from."""
+    adaptation = Adaptation(method=column.method, settings=column.adapt) if column.method else None
+    for cell in cells:
+        has = adaptation in cell.adaptations if adaptation else not cell.trains
+        if cell.row == row.name and cell.algorithm == column.algorithm and has:
+            if set(column.run) <= set(cell.settings):
+                return cell
+    return None
+
+
+# --- Places ---------------------------------------------------------------------------------
+
+
+def data_place(results: Path, cell: Cell) -> Path:
+    """The dataset of a cell: named by what it is made from."""
+    family = get_family(cell.family)
+    recipe = [cell.family, family.version, cell.quality, cell.trajectories]
+    name = f"{cell.family.replace('/', '-')}-{cell.quality}-{_hash(recipe)[:12]}"
+    return results / "data" / name
+
+
+def run_place(results: Path, cell: Cell) -> RunDir | None:
+    """The run directory of a cell, if its data is known."""
+    file = description_place(results, cell)
+    return run_of(results, cell, str(read_json(file)["sha256"])) if file.is_file() else None
+
+
+def run_of(results: Path, cell: Cell, data_hash: str) -> RunDir:
+    """The run directory of a cell on data of that hash."""
+    family = get_family(cell.family)
+    identity = run_identity(
+        family, cell.preset, cell.config(), {"sha256": data_hash}, SPLIT
+    )
+    name = f"{cell.family.replace('/', '-')}-{cell.algorithm}-{_hash(identity)[:16]}"
+    return RunDir(results / "cells" / (name + "-curve" * bool(cell.curve_points)))
+
+
+def error_place(results: Path, cell: Cell) -> Path:
+    return results / "errors" / f"{cell.key}.json"
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def description_place(results: Path, cell: Cell) -> Path:
+    """Hash, returns and successes of a cell's data; it stays where the data is removed."""
+    data = data_place(results, cell)
+    return data.with_name(f"{data.name}.json")
+
+
+def data_lock(results: Path, cell: Cell) -> Path:
+    """Who holds it may collect the cell's data."""
+    data = data_place(results, cell)
+    return data.with_name(f".{data.name}.lock")

@@ -1,0 +1,93 @@
+"""What the quantifications say of reference episodes of a *meta-training* task (Section 5.1).
+
+Many hypotheses of the prior run one episode each on one training task of the first seed. Each
+episode is judged by every quantification, and its distance to the task's own data is measured as
+the appendix defines it: d(t1, t2) = |v1 - v2| / |v2|, v = (s_0, a_0, r_0, s_1, ...), the minimum
+over the data's episodes t2.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.adapt.idaq import quantile_threshold
+from idaq.adapt.uncertainty import BUILT_IN
+from idaq.adaptation import adaptation_key, load_agent
+from idaq.algos import make_algorithm
+from idaq.bench.curve import save_arrays
+from idaq.bench.status import probe_file
+from idaq.data.store import Dataset
+from idaq.rollout import Rollouts
+from idaq.run_dir import RunDir
+from idaq.training import run_config, split_of
+from idaq.types import Episodes
+
+NUM_EPISODES = 60
+PROBE_STREAM = 1_000_003  # what the seed's adaptation key is folded with
+
+
+def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
+    """`probe.npz`: per episode its return, distance and uncertainties; thresholds; data returns."""
+    seed, config = run.seeds()[0], run_config(run)
+    algorithm = make_algorithm(config.algorithm, rollouts.family.spec)
+    train_tasks = split_of(run, rollouts.family, seed).train
+    task = int(train_tasks[len(train_tasks) // 2])
+    agent = load_agent(run, algorithm, seed, len(train_tasks))
+    choice_key, episode_key = jax.random.split(
+        jax.random.fold_in(adaptation_key(seed), PROBE_STREAM)
+    )
+    prior = algorithm.prior(agent)
+    hypotheses = prior[jax.random.randint(choice_key, (NUM_EPISODES,), 0, len(train_tasks))]
+    agents = jax.tree.map(lambda x: x[None], agent)
+    tasks = jnp.full((1, NUM_EPISODES), task, jnp.int32)
+    keys = jax.random.split(episode_key, NUM_EPISODES)[None]
+    batch = rollouts.run(agents, hypotheses[None], tasks, keys)
+    episodes = jax.tree.map(lambda x: jnp.asarray(x)[0], batch)
+
+    arrays: dict[str, Any] = {"task": np.asarray(task), "returns": np.asarray(episodes.returns)}
+    own = [dataset.episode(int(index)) for index in dataset.task_episodes(task)]
+    arrays["distance"] = minimal_distances(
+        np.asarray(episode_vectors(episodes)),
+        np.stack([_logged_vector(each, rollouts.family.spec.horizon) for each in own]),
+    )
+    arrays["data_returns"] = np.asarray([each["rewards"].sum() for each in own])
+    for name, uncertainty in BUILT_IN.items():
+        predict = partial(algorithm.predict, agent)
+
+        def judge(episode: Episodes, hypothesis: Any, by: Any = uncertainty, see: Any = predict) -> Any:
+            return by.quantify(jax.tree.map(lambda x: x[None], episode), hypothesis, see)
+
+        values = jax.vmap(judge)(episodes, hypotheses)
+        arrays[f"uncertainty {name}"] = np.asarray(values)
+        threshold = quantile_threshold(values, config.adapt.keep_percent)
+        arrays[f"threshold {name}"] = np.asarray(threshold)
+    save_arrays(probe_file(run), arrays)
+
+
+def episode_vectors(episodes: Episodes) -> Any:
+    """(s_0, a_0, r_0, s_1, ...) of every episode, zero after its end; [n, horizon * (s + a + 1)]."""
+    steps = jnp.concatenate(
+        [episodes.obs, episodes.action, episodes.reward[..., None]], axis=-1
+    )
+    steps = steps * episodes.valid[..., None]
+    return steps.reshape(len(steps), -1)
+
+
+def _logged_vector(episode: dict[str, NDArray[Any]], horizon: int) -> NDArray[np.float32]:
+    steps = np.concatenate(
+        [episode["observations"], episode["actions"], episode["rewards"][:, None]], axis=1
+    )
+    padded = np.zeros((horizon, steps.shape[1]), np.float32)
+    padded[: len(steps)] = steps
+    return padded.ravel()
+
+
+def minimal_distances(episodes: NDArray[Any], data: NDArray[Any]) -> NDArray[np.float64]:
+    """The distance of every episode [n, d] to the nearest of the data's [m, d]."""
+    size = np.linalg.norm(data, axis=1)
+    nearest = [(np.linalg.norm(data - each, axis=1) / size).min() for each in episodes]
+    return np.asarray(nearest, np.float64)

@@ -1,0 +1,58 @@
+"""`idaq bench run`: what is not done yet of an experiment, by one of the engines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from idaq.bench.cells import Cell
+from idaq.bench.local import run_local
+from idaq.bench.progress import BenchProgress
+from idaq.bench.status import Status, status_of
+from idaq.errors import IdaqError
+
+Engine = Literal["local", "ray"]
+
+
+def run_cells(
+    results: Path,
+    cells: Sequence[Cell],
+    *,
+    engine: Engine = "local",
+    workers: int = 0,
+    address: str | None = None,
+    cpus_per_cell: float = 1.0,
+    gpus_per_cell: float = 0.0,
+    quiet: bool = False,
+) -> dict[Cell, Status]:
+    """Run what is not done, and say where every cell stands then."""
+    before = {cell: status_of(results, cell) for cell in cells}
+    todo = [cell for cell in cells if before[cell].state not in ("done", "unavailable")]
+    if todo:
+        done = sum(status.state == "done" for status in before.values())
+        progress = BenchProgress(todo, done_before=done, quiet=quiet)
+        if engine == "ray":
+            from idaq.bench.ray_engine import run_ray
+
+            run_ray(
+                results,
+                todo,
+                progress,
+                address=address,
+                cpus_per_cell=cpus_per_cell,
+                gpus_per_cell=gpus_per_cell,
+                workers=workers,
+            )
+        else:
+            run_local(results, todo, progress, workers=workers)
+    return {cell: status_of(results, cell) for cell in cells}
+
+
+def check_outcome(statuses: dict[Cell, Status]) -> None:
+    """Raise an error that names the cells that failed."""
+    failed = {cell.label: s.note for cell, s in statuses.items() if s.state == "failed"}
+    if failed:
+        problems = " ".join(f"{label}: {note}" for label, note in failed.items())
+        raise IdaqError(
+            f"{len(failed)} of {len(statuses)} cells failed. {problems}",
+            "Then go on with the same command.",
+        )
