@@ -6,7 +6,6 @@ What was asked for goes to stdout; progress, hints and errors go to stderr.
 import json
 import os
 import sys
-import warnings
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
@@ -42,6 +41,9 @@ Families = Annotated[
 ]
 Workers = Annotated[int, _unset("INT", "one per core")]
 Policies = Annotated[Path | None, _unset("DIR", "the family's own")]
+Directories = Annotated[
+    Positional[tuple[Path, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+]
 RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
 Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
 PresetInt = Annotated[int | None, _unset("INT", "the preset's")]
@@ -488,21 +490,47 @@ class Run(_Training):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Print a run's results and draw its figures again, from what is saved."""
+    """Print a run's results and draw its figures again, or make a page of many runs."""
 
-    run_directory: RunDirectory
-    """The run directory."""
+    directories: Directories = ()
+    """Run directories; with --html or --serve also what holds them, e.g. runs/bench."""
+    html: Annotated[Path | None, _unset("FILE", "none")] = None
+    """Write one self-contained page of all runs: tables, figures, an adaptation explorer."""
+    serve: Flag = False
+    """Show that page in a browser on this machine, and the runs as they progress."""
+    port: int = 8765
+    """Where to serve it."""
     json: Flag = False
-    """Print the summary as JSON."""
+    """Print the summary as JSON; a list where there are several runs."""
 
     def run(self) -> None:
-        from idaq.report.figures import write_figures
+        from idaq.report.page import write_page
         from idaq.run_dir import RunDir
         from idaq.summary import summarise
 
-        run = RunDir(self.run_directory)
-        summary = summarise(run)
-        _print_json(summary) if self.json else _print_table(summary)
+        if self.serve:
+            from idaq.report.serve import serve
+
+            serve(self.directories or (Path("runs"),), self.port, _say)
+            return
+        if not self.directories:
+            raise IdaqError("No RUN is given.", "Name a run directory, e.g. runs/point-robot-default.")
+        if self.html is not None:
+            page = write_page(self.directories, self.html)
+            _say(f"page: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+            return
+        runs = [RunDir(directory) for directory in self.directories]
+        summaries = [summarise(run) for run in runs]
+        if self.json:
+            _print_json(summaries if len(runs) > 1 else summaries[0])
+        for run, summary in zip(runs, summaries, strict=True):
+            self._show(run, summary)
+
+    def _show(self, run: "RunDir", summary: dict[str, Any]) -> None:
+        from idaq.report.figures import write_figures
+
+        if not self.json:
+            _print_table(summary)
         _say_what_is_missing(run, summary)
         for figure in write_figures(run):
             _say(f"figure: {figure}")
@@ -586,7 +614,9 @@ def main(arguments: list[str] | None = None) -> int:
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
         )
         if not isinstance(command, Theory):  # the one command that needs no JAX
-            _enable_compile_cache()
+            from idaq.device import enable_compile_cache
+
+            enable_compile_cache()
         code: int = command.run() or 0
         sys.stdout.flush()
         return code
@@ -622,27 +652,6 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _fail(message: str) -> int:
     _say(f"idaq: {message}")
     return 2
-
-
-def _enable_compile_cache() -> None:
-    """Keep compiled programs between runs, in the user's cache directory.
-
-    A cache that cannot be read or written costs time and nothing else.
-    """
-    import jax
-
-    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # this user has no home
-        return
-    settings = {
-        "jax_compilation_cache_dir": str(base / "idaq" / "xla"),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-    }
-    for name, value in settings.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

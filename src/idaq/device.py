@@ -1,5 +1,9 @@
 """The device that JAX computes on."""
 
+import os
+import warnings
+from pathlib import Path
+
 import jax
 
 from idaq.errors import IdaqError
@@ -14,3 +18,22 @@ def find_device() -> jax.Device:
             f"JAX finds no device to compute on ({error}).",
             "Unset JAX_PLATFORMS, or install idaq[cuda] where there is a GPU.",
         ) from error
+
+
+def enable_compile_cache() -> None:
+    """Keep compiled programs between runs, in the user's cache directory.
+
+    A cache that cannot be read or written costs time and nothing else.
+    """
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # this user has no home
+        return
+    settings = {
+        "jax_compilation_cache_dir": str(base / "idaq" / "xla"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]

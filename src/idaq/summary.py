@@ -37,6 +37,13 @@ def load_results(run: RunDir, name: str, seed: int) -> RawResults:
 
 def summarise(run: RunDir) -> dict[str, Any]:
     """Compute the summary of all results that there are, write it, and return it."""
+    summary = summary_of(run)
+    write_json(run.summary_file, summary)
+    return summary
+
+
+def summary_of(run: RunDir) -> dict[str, Any]:
+    """The summary of all results that there are."""
     identity = run.manifest()["identity"]
     seeds = run.seeds()
     rows = []
@@ -45,7 +52,7 @@ def summarise(run: RunDir) -> dict[str, Any]:
         if done == seeds and seeds:
             rows.append(_row(run, identity["algo"], name, seeds))
     data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
-    summary = {
+    return {
         "family": identity["family"],
         "quality": data.get("quality") or "expert",
         "preset": identity["preset"],
@@ -53,8 +60,6 @@ def summarise(run: RunDir) -> dict[str, Any]:
         "seeds": seeds,
         "rows": rows,
     }
-    write_json(run.summary_file, summary)
-    return summary
 
 
 def method_order(name: str) -> tuple[int, str]:

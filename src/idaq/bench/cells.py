@@ -63,7 +63,8 @@ class Cell:
     quality: str
     algorithm: str
     preset: str
-    settings: tuple[str, ...]
+    settings: tuple[str, ...]  # of the scale
+    variant: tuple[str, ...]  # settings of the column
     trajectories: int
     seeds: int
     adaptations: tuple[Adaptation, ...]
@@ -75,8 +76,8 @@ class Cell:
         """The cell for people, and for `--only`."""
         if not self.trains:
             return f"{self.row}/data"
-        own = [each.removeprefix("algorithm.") for each in self.settings if "ensemble" in each]
-        return "/".join([self.row, self.algorithm, *own])
+        variant = [each.removeprefix("algorithm.") for each in self.variant]
+        return "/".join([self.row, self.algorithm, *variant])
 
     @property
     def trains(self) -> bool:
@@ -90,7 +91,7 @@ class Cell:
     def config(self) -> RunConfig:
         """The resolved configuration, with no more models than needed."""
         config = resolve(self.preset, self.family)
-        for setting in self.settings:
+        for setting in (*self.settings, *self.variant):
             config = override(config, setting)
         if self.probes or any(needs_models(each.method) for each in self.adaptations):
             return config
@@ -158,7 +159,8 @@ def _cells_of_row(experiment: Experiment, row: Row, scale: Scale) -> list[Cell]:
             quality=row.quality,
             algorithm=algorithm,
             preset=scale.preset,
-            settings=(*scale.run, *run),
+            settings=scale.run,
+            variant=run,
             trajectories=scale.trajectories,
             seeds=scale.seeds,
             adaptations=tuple(
@@ -176,9 +178,9 @@ def cell_of(cells: Iterable[Cell], row: Row, column: Column) -> Cell | None:
     adaptation = Adaptation(method=column.method, settings=column.adapt) if column.method else None
     for cell in cells:
         has = adaptation in cell.adaptations if adaptation else not cell.trains
-        if cell.row == row.name and cell.algorithm == column.algorithm and has:
-            if set(column.run) <= set(cell.settings):
-                return cell
+        same_agents = (cell.algorithm, cell.variant) == (column.algorithm, column.run)
+        if cell.row == row.name and same_agents and has:
+            return cell
     return None
 
 

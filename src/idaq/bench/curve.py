@@ -1,14 +1,17 @@
 """Learning curves: the agents of every N updates, adapted to the test tasks by each method."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from idaq.adapt import make_adapter
 from idaq.adaptation import adapt_group
 from idaq.algos import make_algorithm
 from idaq.atomic import atomic_file
+from idaq.bench.statistics import bootstrap_interval
 from idaq.bench.status import curve_file
 from idaq.data.store import Dataset
 from idaq.rollout import Rollouts
@@ -46,3 +49,30 @@ def save_arrays(file: Path, arrays: dict[str, Any]) -> None:
     """An `.npz` file, whole or absent."""
     with atomic_file(file) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, **arrays)
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Test returns during training, averaged over tasks."""
+
+    updates: NDArray[np.int64]  # [points]
+    returns: dict[str, NDArray[np.float64]]  # per method, [points, seeds]
+
+    def intervals(self, name: str) -> list[tuple[float, float]]:
+        """Over seeds, at every point; none with one seed."""
+        means = self.returns[name]
+        return [bootstrap_interval(point) for point in means] if means.shape[1] > 1 else []
+
+
+def learning_curve(run: RunDir) -> LearningCurve | None:
+    """What `write_curve` wrote, if it did."""
+    file = curve_file(run)
+    if not file.is_file():
+        return None
+    with np.load(file, allow_pickle=False) as arrays:
+        returns = {
+            name: np.asarray(arrays[name], np.float64).mean(axis=2)
+            for name in arrays.files
+            if name != "updates"
+        }
+        return LearningCurve(arrays["updates"], returns)

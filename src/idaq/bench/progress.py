@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from idaq.bench.cells import Cell
 
 
+ADAPTING_SHARE = 0.5  # of a cell's time has passed when its adaptation begins
+
+
 class BenchProgress:
     """Counts cells. What is left is estimated from the updates per second so far."""
 
@@ -22,6 +25,7 @@ class BenchProgress:
         self._work_done = 0
         self._running: dict[Cell, float] = {}
         self._waiting: set[Cell] = set()
+        self._adapting: set[Cell] = set()
         self._start = time.monotonic()
         self._lock = threading.Lock()
 
@@ -31,9 +35,15 @@ class BenchProgress:
         def say(stage: str) -> None:
             with self._lock:
                 self._running.setdefault(cell, time.monotonic())
+                if stage.startswith("adapting"):
+                    self._adapting.add(cell)
             self._print(cell, stage)
 
         return say
+
+    def is_running(self, cell: Cell) -> bool:
+        with self._lock:
+            return cell in self._running
 
     def waiting(self, cell: Cell) -> None:
         """Another process is at work on the cell."""
@@ -62,10 +72,13 @@ class BenchProgress:
             running, failed = len(self._running), len(self.errors)
             text = f"{self._done}/{self._total} cells done"
             text += f", {running} running" * bool(running) + f", {failed} failed" * bool(failed)
-            left = sum(self._work.values())
-            if self._work_done and left:
+            done = self._work_done + sum(
+                ADAPTING_SHARE * self._work[cell] for cell in self._adapting & set(self._work)
+            )
+            left = self._work_done + sum(self._work.values()) - done
+            if done and left:
                 elapsed = time.monotonic() - self._start
-                text += f", about {duration(elapsed * left / self._work_done)} left"
+                text += f", about {duration(elapsed * left / done)} left"
             return text
 
     def _print(self, cell: Cell, event: str) -> None:

@@ -1,6 +1,7 @@
 """`idaq bench run`: what is not done yet of an experiment, by one of the engines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,7 @@ def run_cells(
 ) -> dict[Cell, Status]:
     """Run what is not done, and say where every cell stands then."""
     before = {cell: status_of(results, cell) for cell in cells}
+    errors: dict[Cell, Exception] = {}
     todo = [cell for cell in cells if before[cell].state not in ("done", "unavailable")]
     if todo:
         done = sum(status.state == "done" for status in before.values())
@@ -44,7 +46,12 @@ def run_cells(
             )
         else:
             run_local(results, todo, progress, workers=workers)
-    return {cell: status_of(results, cell) for cell in cells}
+        errors = progress.errors
+    after = {cell: status_of(results, cell) for cell in cells}
+    return {
+        cell: replace(status, state="failed", note=str(errors[cell])) if cell in errors else status
+        for cell, status in after.items()
+    }
 
 
 def check_outcome(statuses: dict[Cell, Status]) -> None:

@@ -1,0 +1,146 @@
+"""What the page shows of a benchmark: every experiment that has results, as tables and curves."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from idaq.bench.cells import make_cells
+from idaq.bench.curve import learning_curve
+from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment
+from idaq.bench.statistics import performance_profile
+from idaq.bench.status import probe_file, status_of
+from idaq.bench.tables import BenchTable, aggregates, make_table
+from idaq.report import style
+
+PROFILE_THRESHOLDS = np.linspace(0.0, 1.2, 49)
+
+
+def is_bench(place: Path) -> bool:
+    """Whether a directory holds the results of `idaq bench run`."""
+    return (place / "cells").is_dir() and (place / "data").is_dir()
+
+
+def bench_payload(results: Path) -> list[dict[str, Any]]:
+    """Every experiment at every scale of which a cell is done."""
+    found = []
+    for experiment in EXPERIMENTS.values():
+        for scale, sizes in SCALES.items():
+            cells = make_cells(experiment, scale)  # type: ignore[arg-type]
+            states = [status_of(results, cell) for cell in cells]
+            if not any(status.state == "done" for status in states):
+                continue
+            table = make_table(experiment, results, cells)
+            counts = [status.state for status in states]
+            payload = {
+                "name": experiment.name,
+                "title": experiment.title,
+                "scale": scale,
+                "preset": sizes.preset,
+                "kind": experiment.kind,
+                "columns": [column.name for column in table.columns],
+                "rows": [_row(table, index) for index in range(len(table.rows))],
+                "counts": {state: counts.count(state) for state in dict.fromkeys(counts)},
+                "overall": _overall(table),
+                "probes": _probes(experiment, cells, states),
+                "curves": _curves(experiment, cells, states),
+            }
+            found.append(payload)
+    return found
+
+
+def _row(table: BenchTable, index: int) -> dict[str, Any]:
+    row = table.rows[index]
+    entries = []
+    for column in table.columns:
+        entry = table.entry(row, column)
+        entries.append(
+            {
+                "value": entry.mean,
+                "interval": entry.interval,
+                "paper": entry.paper.mean if entry.paper else None,
+                "paperWidth": entry.paper.ci95 if entry.paper else None,
+                "note": entry.note,
+            }
+        )
+    return {"name": row.name, "entries": entries}
+
+
+def _overall(table: BenchTable) -> dict[str, Any] | None:
+    """Statistics over sets, and performance profiles."""
+    sets, found = aggregates(table)
+    if not found:
+        return None
+    methods = []
+    for column in table.columns:
+        if column.name not in found:
+            continue
+        each = found[column.name]
+        values = [table.entry(row, column).values for row in sets]
+        scores = np.stack([value for value in values if value is not None])
+        profile = performance_profile(scores, PROFILE_THRESHOLDS)
+        methods.append(
+            {
+                "name": column.name,
+                "mean": each.mean,
+                "paperMean": each.paper_mean,
+                "iqm": each.interquartile_mean,
+                "iqmInterval": each.interquartile_interval,
+                "improvement": each.improvement,
+                "improvementInterval": each.improvement_interval,
+                "share": profile.share.round(4).tolist(),
+                "low": profile.low.round(4).tolist(),
+                "high": profile.high.round(4).tolist(),
+            }
+        )
+    thresholds = PROFILE_THRESHOLDS.round(4).tolist()
+    return {"sets": len(sets), "thresholds": thresholds, "methods": methods}
+
+
+def _probes(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, Any]]:
+    """Reference episodes of training tasks, for the figures of the quantifications."""
+    if not experiment.probes:
+        return []
+    found = []
+    for cell, status in zip(cells, states, strict=True):
+        if status.run is None or not probe_file(status.run).is_file():
+            continue
+        with np.load(probe_file(status.run), allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+        names = [key.removeprefix("uncertainty ") for key in values if key.startswith("unc")]
+        found.append(
+            {
+                "row": cell.row,
+                "task": int(values["task"]),
+                "returns": values["returns"].round(3).tolist(),
+                "distance": values["distance"].round(4).tolist(),
+                "dataReturns": values["data_returns"].round(3).tolist(),
+                "uncertainty": {n: values[f"uncertainty {n}"].tolist() for n in names},
+                "threshold": {n: float(values[f"threshold {n}"]) for n in names},
+            }
+        )
+    return found
+
+
+def _curves(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, Any]]:
+    """Test returns during training."""
+    if not experiment.curve_points:
+        return []
+    found = []
+    for cell, status in zip(cells, states, strict=True):
+        curve = learning_curve(status.run) if status.run is not None else None
+        if curve is None:
+            continue
+        looks = style.looks(list(curve.returns))
+        methods = [
+            {
+                "name": name,
+                "label": looks[name].label,
+                "colour": looks[name].colour,
+                "mean": means.mean(axis=1).round(4).tolist(),
+                "band": [[round(a, 4), round(b, 4)] for a, b in curve.intervals(name)],
+            }
+            for name, means in curve.returns.items()
+        ]
+        found.append({"row": cell.row, "updates": curve.updates.tolist(), "methods": methods})
+    return found

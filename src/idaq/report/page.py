@@ -1,0 +1,56 @@
+"""One self-contained HTML page of some runs: no network, no server, no framework."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from idaq.atomic import atomic_file
+from idaq.report.bench_payload import bench_payload, is_bench
+from idaq.report.payload import (
+    MAX_PATH_BYTES,
+    POSITION_SCALE,
+    Budget,
+    find_runs,
+    run_payload,
+)
+
+SCRIPTS = ("dom.js", "charts.js", "tables.js", "explorer.js", "main.js")
+
+
+def write_page(places: Sequence[Path], out: Path) -> Path:
+    """Write the page of the runs that the places are or hold."""
+    page = render_page(page_payload(places))
+    with atomic_file(out) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return out
+
+
+def page_payload(places: Sequence[Path]) -> dict[str, Any]:
+    """Everything that the page shows; without places, an empty one."""
+    runs = find_runs(places) if places else {}
+    budget = Budget(MAX_PATH_BYTES)
+    return {
+        "version": version("idaq"),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "positionScale": POSITION_SCALE,
+        "live": False,
+        "runs": [run_payload(run, name, budget) for name, run in runs.items()],
+        "experiments": [each for place in places if is_bench(place) for each in bench_payload(place)],
+    }
+
+
+def render_page(payload: dict[str, Any]) -> str:
+    """The page with its styles, scripts and data inside."""
+    folder = files("idaq.report").joinpath("page")
+
+    def read(name: str) -> str:
+        return folder.joinpath(name).read_text(encoding="utf-8")
+
+    data = json.dumps(payload, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    page = read("page.html").replace("/*CSS*/", read("page.css"))
+    page = page.replace("/*JS*/", "\n".join(map(read, SCRIPTS)))
+    return page.replace("/*DATA*/", data)

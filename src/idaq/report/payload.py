@@ -1,0 +1,261 @@
+"""What the page shows of some runs, as JSON: tables, curves, and every episode of adaptation.
+
+Arrays are base64 of little-endian numbers: `f` float32, `b` uint8, `p` positions as int16 with a
+scale. A page must open at once, so that trajectories are left out beyond `MAX_PATH_BYTES`.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.adapt.config import AdaptConfig
+from idaq.bench.paper import dataset_return, published, published_score
+from idaq.bench.statistics import bootstrap_interval
+from idaq.config import from_dict
+from idaq.errors import IdaqError
+from idaq.metrics import FILE_NAME, read_metrics
+from idaq.report import style
+from idaq.report.results import load_dataset
+from idaq.run_dir import RunDir, read_json
+from idaq.summary import method_order, summary_of
+
+MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
+DATA_PATHS = 6  # logged trajectories per task, beside the episodes
+_CELL_NAME = re.compile(r"^cells/(.+-[0-9a-f]{6})[0-9a-f]{10}(-curve)?$")  # of a benchmark
+EPISODE_ARRAYS = ("tasks", "returns", "kept", "uncertainty", "success", "observations", "valid")
+
+
+def find_runs(places: Sequence[Path]) -> dict[str, RunDir]:
+    """The run directories that the places are or hold, each once, by a short name."""
+    found: dict[str, RunDir] = {}
+    for place in places:
+        files = [place / "run.json"] if (place / "run.json").is_file() else []
+        for file in files or sorted(place.rglob("run.json")):
+            below = file.parent.relative_to(place).as_posix().removeprefix(".")
+            below = _CELL_NAME.sub(r"\1\2", below)
+            name = "/".join(filter(None, [place.resolve().name, below]))
+            if file.parent.resolve() not in [run.path.resolve() for run in found.values()]:
+                found[_new_name(name, found)] = RunDir(file.parent)
+    if not found:
+        names = ", ".join(f"'{place}'" for place in places)
+        raise IdaqError(f"There is no run in {names}.", "Make one with `idaq run`.")
+    return found
+
+
+def _new_name(name: str, taken: Iterable[str]) -> str:
+    names = [name, *(f"{name} ({number})" for number in range(2, 1_000))]
+    return next(each for each in names if each not in taken)
+
+
+class Budget:
+    """How many bytes of trajectories the page may still hold."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def takes(self, array: NDArray[Any], is_first: bool) -> bool:
+        """Whether it has room; the first seed of a run may take what others must leave."""
+        left = self.left - array.nbytes
+        if left < (-MAX_PATH_BYTES if is_first else 0):
+            return False
+        self.left = left
+        return True
+
+
+def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
+    """One run: what it is, its table, its curves and its episodes."""
+    manifest = run.manifest()
+    identity, provenance = manifest["identity"], manifest["provenance"]
+    summary = _summary(run)
+    methods = [_method(run, row["method"], run.seeds(), budget) for row in summary["rows"]]
+    config = identity["config"]
+    return {
+        "name": name,
+        "family": identity["family"],
+        "algorithm": identity["algo"],
+        "preset": identity["preset"],
+        "split": identity["split"],
+        "seeds": summary["seeds"],
+        "updates": config.get("train", {}).get("num_updates"),
+        "device": provenance.get("device"),
+        "commit": (provenance.get("git") or {}).get("commit", "")[:10],
+        "paperData": dataset_return(identity["family"]),
+        "rows": [_row(identity["family"], row) for row in summary["rows"]],
+        "methods": methods,
+        "scene": _scene(run, methods),
+        "progress": _progress(run, summary, config),
+    }
+
+
+def _summary(run: RunDir) -> dict[str, Any]:
+    """The saved summary where it is of the results that are there, else a new one."""
+    if run.summary_file.is_file():
+        saved = read_json(run.summary_file)
+        names = {row["method"] for row in saved.get("rows", [])}
+        if saved.get("seeds") == run.seeds() and names == set(run.adapt_names()):
+            return dict(saved)
+    return summary_of(run)
+
+
+def _row(family: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A line of the table of runs: the number that the paper has, beside its own."""
+    paper, what = published(family, row["method"]), "mean"
+    if "score" in row:
+        paper, what = published_score(family, row["method"]), "score"
+    value = row[what]
+    return {
+        "method": row["method"],
+        "what": "score" if what == "score" else "return",
+        "value": value,
+        "interval": row.get("score_ci95" if what == "score" else "ci95"),
+        "return": row["mean"],
+        "success": row.get("success"),
+        "paper": paper.mean if paper else None,
+        "paperWidth": paper.ci95 if paper else None,
+        "episodes": row["episodes"],
+        "tasks": row["tasks"],
+    }
+
+
+def _method(run: RunDir, name: str, seeds: list[int], budget: Budget) -> dict[str, Any]:
+    file = run.adapt(name) / "config.json"
+    saved = read_json(file)
+    config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
+    found = [_load(run.result_file(name, seed)) for seed in seeds]
+    means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
+    look = style.looks([name])[name]
+    intervals = [bootstrap_interval(column) for column in means.T] if len(seeds) > 1 else []
+    return {
+        "name": name,
+        "label": look.label,
+        "colour": look.colour,
+        "reference": config.num_reference_episodes,
+        "judged": "uncertainty" in found[0],
+        "curve": [round(float(value), 4) for value in means.mean(axis=0)],
+        "band": [[round(low, 4), round(high, 4)] for low, high in intervals],
+        "seeds": [_seed(each, config, budget, place == 0) for place, each in enumerate(found)],
+    }
+
+
+def _seed(
+    arrays: dict[str, NDArray[Any]], config: AdaptConfig, budget: Budget, is_first: bool
+) -> dict[str, Any]:
+    """Every episode of one seed: [tasks, episodes]."""
+    num_tasks, num_episodes = arrays["returns"].shape
+    seed: dict[str, Any] = {
+        "tasks": arrays["tasks"].tolist(),
+        "episodes": num_episodes,
+        "returns": _floats(arrays["returns"]),
+        "kept": _bytes(arrays["kept"]),
+    }
+    if "success" in arrays:
+        seed["success"] = _bytes(arrays["success"])
+    if "uncertainty" in arrays:
+        seed["uncertainty"] = _floats(arrays["uncertainty"])
+        seed["threshold"] = _floats(thresholds(arrays["uncertainty"], arrays["kept"], config))
+    positions = arrays.get("observations")
+    if positions is not None and positions.shape[-1] == 2:
+        packed = pack_positions(positions)
+        if budget.takes(packed, is_first):
+            seed["paths"] = _encode(packed)
+            seed["steps"] = _bytes(arrays["valid"].sum(axis=-1))
+    return seed
+
+
+def thresholds(
+    uncertainty: NDArray[Any], kept: NDArray[Any], config: AdaptConfig
+) -> NDArray[np.float64]:
+    """What every episode was judged by, [tasks, episodes]; the reference stage by its own end.
+
+    The threshold is an observed value: the largest uncertainty that the reference stage kept.
+    Where only improvements are accepted, it follows the best episode.
+    """
+    num_reference = config.num_reference_episodes
+    reference = np.where(kept, uncertainty, -np.inf)[:, :num_reference].max(axis=1)
+    judged_by = np.repeat(reference[:, None], uncertainty.shape[1], axis=1)
+    if config.accept == "improvement":
+        accepted = np.where(kept, uncertainty, np.inf)
+        for episode in range(num_reference + 1, uncertainty.shape[1]):
+            judged_by[:, episode] = np.minimum(judged_by[:, episode - 1], accepted[:, episode - 1])
+    return judged_by
+
+
+def _scene(run: RunDir, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Goals and some logged trajectories, where positions are drawn."""
+    if not any("paths" in seed for method in methods for seed in method["seeds"]):
+        return None
+    try:
+        dataset = load_dataset(run)
+    except IdaqError:
+        dataset = None
+    if dataset is None:
+        return {"goals": None, "data": None}
+    goals = np.asarray(dataset.metadata.get("task_params"), np.float64)
+    logged = []
+    for task in range(dataset.num_tasks):
+        indices = dataset.task_episodes(task)[:DATA_PATHS]
+        rows = [dataset.episode(int(index)) for index in indices]
+        if len({len(each["rewards"]) for each in rows}) != 1:
+            return {"goals": goals.tolist() if goals.shape[-1] == 2 else None, "data": None}
+        paths = [np.concatenate([e["observations"][:1], e["next_observations"]]) for e in rows]
+        logged.append(np.stack(paths))
+    packed = pack_positions(np.stack(logged))
+    return {
+        "goals": goals.tolist() if goals.shape == (dataset.num_tasks, 2) else None,
+        "data": _encode(packed),
+        "dataShape": list(packed.shape),
+    }
+
+
+def _progress(run: RunDir, summary: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """How far the run is."""
+    seeds = run.seeds()
+    total = int(config.get("train", {}).get("num_updates", 0))
+    trained = []
+    for seed in seeds:
+        if run.agent_file(seed).is_file() or not run.checkpoints.is_dir():
+            trained.append(total)
+        else:
+            lines = read_metrics(run.seed(seed) / FILE_NAME)
+            trained.append(int(lines[-1]["update"]) if lines else 0)
+    complete = {row["method"] for row in summary["rows"]}
+    unfinished = [name for name in run.adapt_names() if name not in complete]
+    if sum(trained) < total * len(seeds) or not seeds:
+        state = "training"
+    else:
+        state = "adapting" if unfinished or not complete else "done"
+    return {"state": state, "updates": sum(trained), "of": total * len(seeds), "open": unfinished}
+
+
+def _load(file: Path) -> dict[str, NDArray[Any]]:
+    with np.load(file, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in EPISODE_ARRAYS if name in arrays.files}
+
+
+# --- Arrays ---------------------------------------------------------------------------------
+
+POSITION_SCALE = 4_000.0  # int16 steps per unit: a quarter of a millimetre where a unit is a metre
+
+
+def pack_positions(positions: NDArray[Any]) -> NDArray[np.int16]:
+    """Positions as 16-bit numbers; the few beyond eight units lie on the border."""
+    limits = np.iinfo(np.int16)
+    scaled = np.nan_to_num(positions * POSITION_SCALE)
+    return np.clip(np.round(scaled), limits.min, limits.max).astype("<i2")
+
+
+def _floats(values: NDArray[Any]) -> str:
+    return _encode(values.astype("<f4"))
+
+
+def _bytes(values: NDArray[Any]) -> str:
+    return _encode(values.astype(np.uint8))
+
+
+def _encode(values: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
