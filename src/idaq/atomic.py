@@ -91,11 +91,11 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
     """Remove those of `paths` that a writer left behind when it was killed."""
     for path in list(paths):
         match = _TEMPORARY_NAME.fullmatch(path.name)
-        if match and not _is_another_process(int(match[1])):
+        if match and not is_another_process(int(match[1])):
             remove(path)
 
 
-def _is_another_process(pid: int) -> bool:
+def is_another_process(pid: int) -> bool:
     """Whether a process of that number lives and is not this one."""
     if pid == os.getpid():
         return False

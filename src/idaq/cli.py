@@ -514,7 +514,9 @@ class Report:
             serve(self.directories or (Path("runs"),), self.port, _say)
             return
         if not self.directories:
-            raise IdaqError("No RUN is given.", "Name a run directory, e.g. runs/point-robot-default.")
+            raise IdaqError(
+                "No RUN is given.", "Name a run directory, e.g. runs/point-robot-default."
+            )
         if self.html is not None:
             page = write_page(self.directories, self.html)
             _say(f"page: {page} ({page.stat().st_size / 1e6:.1f} MB)")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.atomic import atomic_file
+from idaq.atomic import atomic_file, is_another_process
 from idaq.envs.base import HostFamily, ScriptedHostFamily
 from idaq.errors import IdaqError
 from idaq.types import Episodes
@@ -240,7 +240,8 @@ class WorkerPool:
         self._deaths_in_a_row = 0
         self._closed = False
         self._executor: ProcessPoolExecutor | None = None
-        self._directory = tempfile.TemporaryDirectory(prefix="idaq-")
+        _remove_directories_of_the_dead()
+        self._directory = tempfile.TemporaryDirectory(prefix=f"idaq-{os.getpid()}-")
 
     def __enter__(self) -> Self:
         return self
@@ -340,6 +341,14 @@ class WorkerPool:
                     "Is there enough memory? Use fewer with --workers, or see the system log. "
                     "In a script of your own, call idaq under `if __name__ == '__main__':`.",
                 )
+
+
+def _remove_directories_of_the_dead() -> None:
+    """A pool that was killed before it had workers could not remove its directory."""
+    for path in Path(tempfile.gettempdir()).glob("idaq-*-*"):
+        number = path.name.split("-")[1]
+        if number.isdigit() and not is_another_process(int(number)) and int(number) != os.getpid():
+            shutil.rmtree(path, ignore_errors=True)  # or it is another user's
 
 
 def _kill(executor: ProcessPoolExecutor) -> None:

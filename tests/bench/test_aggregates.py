@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from idaq.bench.statistics import (
     interquartile_mean,
@@ -160,7 +161,7 @@ def test_profile_of_one_seed_has_no_width() -> None:
 @pytest.mark.parametrize(
     "scores", [np.zeros(3), np.zeros((0, 2)), np.array([[np.nan, 1.0]])], ids=["1-d", "none", "nan"]
 )
-def test_what_is_no_table_of_scores(scores: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_what_is_no_table_of_scores(scores: NDArray[np.float64]) -> None:
     with pytest.raises(ValueError, match="finite and"):
         interquartile_mean(scores)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from idaq import adaptation, training
 from idaq.adapt import make_adapter
 from idaq.algos import make_algorithm
 from idaq.bench import local, stages
@@ -18,6 +19,7 @@ from idaq.bench.progress import BenchProgress, duration
 from idaq.bench.runner import check_outcome, run_cells
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
+from idaq.data import collect as data_collect
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.run_dir import RunDir
@@ -203,7 +205,7 @@ def test_a_cell_that_fails_stops_no_other(
             raise kind
         train(run, dataset, *rest)
 
-    train = stages.train_run
+    train = training.train_run
     with monkeypatch.context() as patch:
         patch.setattr(stages, "train_run", train_run)
         statuses = run_cells(tmp_path, cells(), quiet=True)
@@ -211,7 +213,7 @@ def test_a_cell_that_fails_stops_no_other(
     record = json.loads(error_place(tmp_path, first).read_text())
     assert record["error"] in statuses[first].note
     assert (record["traceback"] is None) == isinstance(kind, IdaqError)
-    with pytest.raises(IdaqError, match="1 of 2 cells failed. point-robot/focal: "):
+    with pytest.raises(IdaqError, match=r"1 of 2 cells failed. point-robot/focal: "):
         check_outcome(statuses)
     assert run_cells(tmp_path, cells(), quiet=True)[first].state == "done"
     assert not error_place(tmp_path, first).exists()
@@ -226,7 +228,7 @@ def test_data_that_cannot_be_collected(
             raise IdaqError("The simulator is broken.", "Mend it.")
         whole_collect(family, *rest, **options)
 
-    whole_collect = stages.collect
+    whole_collect = data_collect.collect
     monkeypatch.setattr(stages, "collect", collect)
     statuses = run_cells(tmp_path, cells(), quiet=True)
     assert [status.state for status in statuses.values()] == ["failed", "done"]
@@ -260,7 +262,7 @@ def test_a_cell_that_another_process_holds(
     for results in copy.glob("cells/*/adapt"):
         shutil.rmtree(results)
     order: list[str] = []
-    adapt = stages.adapt_run
+    adapt = adaptation.adapt_run
 
     def adapt_run(run: RunDir, *rest: Any, **options: Any) -> None:
         order.append(run.path.name)
@@ -304,9 +306,7 @@ def test_progress_counts_and_estimates(
     assert said[-1].endswith("point-robot-sparse/focal: FAILED: It broke. Mend it.")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(3.2, "3 s"), (125.0, "2 min"), (9000.0, "2.5 h")]
-)
+@pytest.mark.parametrize(("seconds", "text"), [(3.2, "3 s"), (125.0, "2 min"), (9000.0, "2.5 h")])
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

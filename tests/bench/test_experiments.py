@@ -11,9 +11,22 @@ from idaq.bench.paper import table
 from idaq.bench.tables import published
 from idaq.errors import IdaqError
 
-NAMES = """quantifications ml1 ml1-expert-context mujoco mujoco-expert-context
-ablation-reference-stage ablation-dataset-quality ablation-ensemble ablation-op-cl dataset-returns
-fig-quantification fig-distance fig-point fig-learning-curve""".split()
+NAMES = [
+    "quantifications",
+    "ml1",
+    "ml1-expert-context",
+    "mujoco",
+    "mujoco-expert-context",
+    "ablation-reference-stage",
+    "ablation-dataset-quality",
+    "ablation-ensemble",
+    "ablation-op-cl",
+    "dataset-returns",
+    "fig-quantification",
+    "fig-distance",
+    "fig-point",
+    "fig-learning-curve",
+]
 every = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda e: e.name)
 
 

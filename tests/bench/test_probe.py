@@ -11,13 +11,13 @@ from idaq.bench.experiments import SCALES, get_experiment
 from idaq.bench.probe import NUM_EPISODES, episode_vectors, minimal_distances
 from idaq.bench.runner import run_cells
 from idaq.bench.status import probe_file
+from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.report.bench_figures import write_bench_figures
 from idaq.report.bench_payload import bench_payload
 from idaq.run_dir import RunDir
 from idaq.summary import load_results
 from idaq.training import split_of
-from idaq.envs import get_family
 from tests import tiny as small_data
 from tests.bench.small import TINY
 

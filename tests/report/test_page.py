@@ -210,5 +210,3 @@ def test_fifty_sets_six_seeds_six_methods(tmp_path: Path) -> None:
     assert time.process_time() - started < 10.0
     assert page.stat().st_size < 15e6
     assert len(page_payload([tmp_path / "runs"])["runs"]) == 50
-
-

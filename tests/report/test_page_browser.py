@@ -20,6 +20,7 @@ from tests.report.test_figures import CONFIG, TEST_TASKS, make_run
 __all__ = ["browser"]
 
 RUNS = "#runs table"
+NONE = "\N{EN DASH}"
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +75,9 @@ def test_a_table_is_sorted_by_mouse_and_by_keyboard(seen: Visit) -> None:
 def test_differences_to_the_paper_are_coloured_and_missing_ones_come_last(seen: Visit) -> None:
     seen.page.locator(f"{RUNS} thead button", has_text="difference").click()
     cells = seen.column(RUNS, "difference")
-    known = [number(cell) for cell in cells if cell != "–"]
+    known = [number(cell) for cell in cells if cell != NONE]
     assert known == sorted(known, reverse=True)
-    assert cells[len(known) :] == ["–"] * (len(cells) - len(known))
+    assert cells[len(known) :] == [NONE] * (len(cells) - len(known))
     assert seen.page.locator(f"{RUNS} .diff").count() == len(known)
     for kind, mark in (("better", "▲"), ("worse", "▼"), ("same", "≈")):
         for each in seen.page.locator(f"{RUNS} .{kind}").all_inner_texts():
@@ -143,9 +144,12 @@ def test_a_method_without_judgement_and_a_family_without_trajectories(seen: Visi
     family = seen.page.locator("#explorer-body").get_by_label("Family")
     family.select_option(label="point-robot-sparse · default")
     assert "not saved" in seen.text("#explorer-body .explorer")
-    assert seen.page.locator("#explorer-body select").nth(1).evaluate(
-        "box => box.selectedOptions[0].textContent"
-    ) == "expert context", "the method stays"
+    assert (
+        seen.page.locator("#explorer-body select")
+        .nth(1)
+        .evaluate("box => box.selectedOptions[0].textContent")
+        == "expert context"
+    ), "the method stays"
 
 
 def test_the_episodes_as_a_table(seen: Visit) -> None:
@@ -189,14 +193,16 @@ def test_colours_follow_the_system_and_the_button(
 
 CONTRAST = """selector => {
   const parse = (colour) => colour.match(/[0-9.]+/g).map(Number);
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   const light = (rgb) => {
-    const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    const [r, g, b] = rgb.map((v) => linear(v / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  const back = (element) => parse(getComputedStyle(element).backgroundColor);
   const element = document.querySelector(selector);
   let behind = element;
-  while (behind && parse(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
-  const pair = [light(parse(getComputedStyle(element).color)), light(parse(getComputedStyle(behind || document.body).backgroundColor))];
+  while (behind !== document.body && back(behind)[3] === 0) behind = behind.parentElement;
+  const pair = [light(parse(getComputedStyle(element).color)), light(back(behind))];
   return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
 }"""
 

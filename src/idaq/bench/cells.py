@@ -29,10 +29,11 @@ from idaq.errors import IdaqError
 from idaq.pipeline import run_identity
 from idaq.presets import RunConfig, resolve
 from idaq.run_dir import RunDir, read_json
+from idaq.training import Split
 
 ALGORITHMS = ("focal",)
 QUALITIES = ("expert",)
-SPLIT = "test"
+SPLIT: Split = "test"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,9 +205,7 @@ def run_place(results: Path, cell: Cell) -> RunDir | None:
 def run_of(results: Path, cell: Cell, data_hash: str) -> RunDir:
     """The run directory of a cell on data of that hash."""
     family = get_family(cell.family)
-    identity = run_identity(
-        family, cell.preset, cell.config(), {"sha256": data_hash}, SPLIT
-    )
+    identity = run_identity(family, cell.preset, cell.config(), {"sha256": data_hash}, SPLIT)
     name = f"{cell.family.replace('/', '-')}-{cell.algorithm}-{_hash(identity)[:16]}"
     return RunDir(results / "cells" / (name + "-curve" * bool(cell.curve_points)))
 

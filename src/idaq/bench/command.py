@@ -31,9 +31,9 @@ class _Selection:
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
     only: Annotated[str | None, arg(metavar="PATTERN", help_behavior_hint="(default: all)")] = None
     """Only the cells whose name matches, e.g. point-robot or '*/focal'."""
-    seeds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: the scale's)")] = (
-        None
-    )
+    seeds: Annotated[
+        int | None, arg(metavar="INT", help_behavior_hint="(default: the scale's)")
+    ] = None
     """How many seeds; more are added to what is there."""
     preset: Annotated[
         Literal["default", "paper"] | None,
@@ -193,9 +193,9 @@ class BenchTable(_Selection):
 class BenchFigure(_Selection):
     """Draw the figure of an experiment from what has been done."""
 
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: RESULTS/figures)")] = (
-        None
-    )
+    out: Annotated[
+        Path | None, arg(metavar="DIR", help_behavior_hint="(default: RESULTS/figures)")
+    ] = None
     """Where to write the pictures."""
 
     def run(self) -> None:

@@ -269,9 +269,7 @@ _ALL = (
         title="Mean return of the datasets",
         rows=_rows("dataset_returns"),
         columns=(
-            Column(
-                name="dataset return", method=None, paper=("dataset_returns", "dataset_return")
-            ),
+            Column(name="dataset return", method=None, paper=("dataset_returns", "dataset_return")),
         ),
         smoke=("point-robot", "point-robot-sparse", "reach"),
     ),
@@ -326,7 +324,5 @@ def get_experiment(name: str) -> Experiment:
 def get_scale(name: str) -> Scale:
     """The scale of that name."""
     if name not in SCALES:
-        raise IdaqError(
-            f"There is no scale '{name}'.", f"Known: {', '.join(get_args(ScaleName))}."
-        )
+        raise IdaqError(f"There is no scale '{name}'.", f"Known: {', '.join(get_args(ScaleName))}.")
     return SCALES[name]

@@ -56,6 +56,9 @@ def _run_once(
             work.record(error)
             progress.finished(work.cell, error)
 
+    def finish(work: CellWork) -> None:
+        settle(work, _attempt(work.finish))
+
     with ExitStack() as stack:
         pool = stack.enter_context(WorkerPool(workers))
         works = [
@@ -76,9 +79,7 @@ def _run_once(
                 data = collecting.submit(works[index + 1].prepare)
             error = error or _attempt(work.train)
             if error is None:
-                adapted.append(
-                    adapting.submit(lambda work=work: settle(work, _attempt(work.finish)))
-                )
+                adapted.append(adapting.submit(finish, work))
             else:
                 settle(work, error)
         for future in adapted:

@@ -58,7 +58,9 @@ def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
     for name, uncertainty in BUILT_IN.items():
         predict = partial(algorithm.predict, agent)
 
-        def judge(episode: Episodes, hypothesis: Any, by: Any = uncertainty, see: Any = predict) -> Any:
+        def judge(
+            episode: Episodes, hypothesis: Any, by: Any = uncertainty, see: Any = predict
+        ) -> Any:
             return by.quantify(jax.tree.map(lambda x: x[None], episode), hypothesis, see)
 
         values = jax.vmap(judge)(episodes, hypotheses)
@@ -69,10 +71,8 @@ def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
 
 
 def episode_vectors(episodes: Episodes) -> Any:
-    """(s_0, a_0, r_0, s_1, ...) of every episode, zero after its end; [n, horizon * (s + a + 1)]."""
-    steps = jnp.concatenate(
-        [episodes.obs, episodes.action, episodes.reward[..., None]], axis=-1
-    )
+    """(s_0, a_0, r_0, s_1, ...) of every episode, zero after its end; [n, horizon * step size]."""
+    steps = jnp.concatenate([episodes.obs, episodes.action, episodes.reward[..., None]], axis=-1)
     steps = steps * episodes.valid[..., None]
     return steps.reshape(len(steps), -1)
 

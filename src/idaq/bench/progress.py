@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 
 from idaq.bench.cells import Cell
 
-
 ADAPTING_SHARE = 0.5  # of a cell's time has passed when its adaptation begins
 
 
 class BenchProgress:
     """Counts cells. What is left is estimated from the updates per second so far."""
 
-    def __init__(
-        self, todo: Sequence[Cell], *, done_before: int = 0, quiet: bool = False
-    ) -> None:
+    def __init__(self, todo: Sequence[Cell], *, done_before: int = 0, quiet: bool = False) -> None:
         self.quiet = quiet
         self.errors: dict[Cell, Exception] = {}
         self._total = len(todo) + done_before

@@ -4,6 +4,7 @@ A task whose node or worker is lost is run again elsewhere; since it finds the c
 first attempt, little is computed twice. Results are those of the local engine.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ def run_ray(
         resources = {"num_cpus": cpus_per_cell, "num_gpus": gpus_per_cell}
         task = ray.remote(max_retries=MAX_LOSSES, **resources)(_run_on_node)
         place = str(results.resolve())
-        waiting = {task.remote(place, cell, workers or max(1, int(cpus_per_cell))): cell for cell in cells}
+        waiting = {
+            task.remote(place, cell, workers or max(1, int(cpus_per_cell))): cell for cell in cells
+        }
         _check_resources(ray, resources)
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
@@ -56,9 +59,11 @@ def _connect(address: str | None) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise IdaqError("Ray is not installed.", "Install it with `pip install idaq[ray]`.") from error
+        raise IdaqError(
+            "Ray is not installed.", "Install it with `pip install idaq[ray]`."
+        ) from error
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise IdaqError(
             f"There is no Ray cluster at '{address}' ({error}).",

@@ -186,7 +186,9 @@ def _markdown(made: BenchTable) -> str:
                 mine = found.get(column.name)
                 cells += [text(mine) if mine else "-", _aggregate_paper(label, mine)]
             lines.append(_line(cells))
-    notes = sorted({f"{row.name}, {column.name}: {entry.note}" for row, column, entry in _gaps(made)})
+    notes = sorted(
+        {f"{row.name}, {column.name}: {entry.note}" for row, column, entry in _gaps(made)}
+    )
     tail = ["", *(f"- {note}" for note in notes)] if notes else []
     return "\n".join([f"**{made.experiment.title}**", "", *lines, *tail]) + "\n"
 
@@ -278,7 +280,13 @@ def _latex(made: BenchTable) -> str:
         + [rf"\multicolumn{{2}}{{c}}{{{_escape(column.name)}}}" for column in made.columns]
     )
     second = " & ".join([""] + ["ours & paper"] * len(made.columns))
-    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head + r" \\", second + r" \\", r"\hline"]
+    lines = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\hline",
+        head + r" \\",
+        second + r" \\",
+        r"\hline",
+    ]
     for row in made.rows:
         cells = [_escape(row.name)]
         for column in made.columns:

@@ -43,7 +43,8 @@ def write_bench_figures(
     """Draw the experiment's figures of the cells that are done, and return their files."""
     if experiment.kind != "figure":
         raise IdaqError(
-            f"'{experiment.name}' is a table.", f"Print it with `idaq bench table {experiment.name}`."
+            f"'{experiment.name}' is a table.",
+            f"Print it with `idaq bench table {experiment.name}`.",
         )
     statuses = [(cell, status_of(results, cell)) for cell in cells]
     runs = {cell.row: s.run for cell, s in statuses if s.state == "done" and s.run is not None}
@@ -149,11 +150,11 @@ def _point(runs: dict[str, RunDir], out: Path) -> list[Path]:
     for run in runs.values():
         results, dataset = load_run(run), load_dataset(run)
         drawn = {
-            out / "fig-point-didactic.png": lambda path: draw_didactic(dataset, results, path),
-            out / "fig-point-iterative.png": lambda path: draw_iterative(dataset, results, path),
-            out / "fig-point-adaptation.png": lambda path: draw_adaptation(results, path),
+            "didactic": draw_didactic(dataset, results, out / "fig-point-didactic.png"),
+            "iterative": draw_iterative(dataset, results, out / "fig-point-iterative.png"),
+            "adaptation": draw_adaptation(results, out / "fig-point-adaptation.png"),
         }
-        files += [path for path, draw in drawn.items() if draw(path)]
+        files += [out / f"fig-point-{name}.png" for name, is_drawn in drawn.items() if is_drawn]
     return files
 
 

@@ -39,7 +39,9 @@ def page_payload(places: Sequence[Path]) -> dict[str, Any]:
         "positionScale": POSITION_SCALE,
         "live": False,
         "runs": [run_payload(run, name, budget) for name, run in runs.items()],
-        "experiments": [each for place in places if is_bench(place) for each in bench_payload(place)],
+        "experiments": [
+            each for place in places if is_bench(place) for each in bench_payload(place)
+        ],
     }
 
 

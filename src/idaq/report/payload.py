@@ -22,7 +22,7 @@ from idaq.metrics import FILE_NAME, read_metrics
 from idaq.report import style
 from idaq.report.results import load_dataset
 from idaq.run_dir import RunDir, read_json
-from idaq.summary import method_order, summary_of
+from idaq.summary import summary_of
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
 DATA_PATHS = 6  # logged trajectories per task, beside the episodes
@@ -146,10 +146,9 @@ def _seed(
     arrays: dict[str, NDArray[Any]], config: AdaptConfig, budget: Budget, is_first: bool
 ) -> dict[str, Any]:
     """Every episode of one seed: [tasks, episodes]."""
-    num_tasks, num_episodes = arrays["returns"].shape
     seed: dict[str, Any] = {
         "tasks": arrays["tasks"].tolist(),
-        "episodes": num_episodes,
+        "episodes": int(arrays["returns"].shape[1]),
         "returns": _floats(arrays["returns"]),
         "kept": _bytes(arrays["kept"]),
     }

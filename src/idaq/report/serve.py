@@ -79,7 +79,9 @@ def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer((HOST, port), Handler)
     except (OSError, OverflowError) as error:
-        raise IdaqError(f"Port {port} cannot be used: {error}.", "Choose another --port.") from error
+        raise IdaqError(
+            f"Port {port} cannot be used: {error}.", "Choose another --port."
+        ) from error
 
 
 def serve(places: Sequence[Path], port: int, say: Callable[[str], None]) -> None:

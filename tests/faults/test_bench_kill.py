@@ -1,0 +1,121 @@
+"""A benchmark that is killed again and again ends as one that never was; Ctrl-C ends it cleanly."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.bench.small import MAIN, leftovers, numbers, tiny
+from tests.program import Outcome, Program, finish
+
+__all__ = ["tiny"]
+
+NAME = "mujoco-expert-context"
+COMMAND = ("bench", "run", NAME, "--scale", "smoke", "--workers", "1")
+TABLE = ("bench", "table", NAME, "--scale", "smoke", "--format", "csv")
+MOMENTS = (  # what has just appeared when the process is killed, in the order of a benchmark
+    "data/.*.lock",
+    "data/.*.tmp-*",
+    "data/*.json",
+    "cells/*/run.json",
+    "cells/*/train/*.safetensors",
+    "cells/*/seeds/seed-001/agent.safetensors",
+    "cells/*/adapt/idaq-return/seed-000.npz",
+    "cells/*/adapt/expert-context/config.json",
+    "cells/*/summary.json",
+)
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """The program with a tiny scale, as a process of its own."""
+    command = [sys.executable, "-c", MAIN, *map(str, arguments)]
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+    )
+
+
+@pytest.fixture
+def whole(idaq: Program, tiny: None, tmp_path: Path) -> tuple[dict[str, bytes], Outcome]:
+    """A benchmark that nothing happened to: its results and its table."""
+    place = tmp_path / "whole"
+    assert idaq(*COMMAND, "--results", place).code == 0
+    return numbers(place), idaq(*TABLE, "--results", place)
+
+
+def complete(idaq: Program, place: Path, whole: tuple[dict[str, bytes], Outcome]) -> None:
+    """Go on to the end, and compare."""
+    outcome = finish(start(*COMMAND, "--results", place))
+    assert outcome.code == 0, outcome.err
+    assert numbers(place) == whole[0]
+    assert idaq(*TABLE, "--results", place).out == whole[1].out
+    assert not list(leftovers(place))
+    temporary = Path(tempfile.gettempdir())
+    mine = [path for path in temporary.glob("idaq-*-*") if not is_alive(path)]
+    assert not mine, "directories of pools that were killed"
+
+
+def is_alive(path: Path) -> bool:
+    return Path(f"/proc/{path.name.split('-')[1]}").exists()
+
+
+def test_killed_at_every_stage(
+    idaq: Program, tmp_path: Path, whole: tuple[dict[str, bytes], Outcome]
+) -> None:
+    place = tmp_path / "killed"
+    for moment in MOMENTS:
+        process = start(*COMMAND, "--results", place)
+        while process.poll() is None and not list(place.glob(moment)):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        assert finish(process).code in (-signal.SIGKILL, 0)
+    complete(idaq, place, whole)
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random(
+    idaq: Program, tmp_path: Path, whole: tuple[dict[str, bytes], Outcome]
+) -> None:
+    rng = random.Random(0)
+    place = tmp_path / "killed"
+    ended = 0
+    for _ in range(50):
+        process = start(*COMMAND, "--results", place)
+        time.sleep(rng.uniform(0.3, 9.0))
+        process.send_signal(signal.SIGKILL)
+        ended += finish(process).code == 0
+    complete(idaq, place, whole)
+    assert ended < 50, "some were killed"
+
+
+def test_an_interrupt_says_how_to_go_on(
+    idaq: Program, tmp_path: Path, whole: tuple[dict[str, bytes], Outcome]
+) -> None:
+    place = tmp_path / "stopped"
+    process = start(*COMMAND, "--results", place)
+    while process.poll() is None and not list(place.glob("cells/*/train/*.safetensors")):
+        time.sleep(0.001)
+    for _ in range(5):  # one that falls into a callback of JAX may get lost
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+            break
+    outcome = finish(process)
+    assert outcome.code in (130, 0), outcome
+    assert "Traceback" not in outcome.err
+    if outcome.code == 130:
+        assert f"go on with `idaq bench run {NAME} --scale smoke --results {place}`" in outcome.err
+    assert not list(place.glob("errors/*")), "to be stopped is no failure"
+    complete(idaq, place, whole)
