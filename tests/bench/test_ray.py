@@ -90,3 +90,9 @@ def test_what_ray_cannot_do(cluster: Any, scale: None, tmp_path: Path) -> None:
         )
     with pytest.raises(IdaqError, match="Give 0 or more"):
         run_cells(tmp_path, cells(), engine="ray", cpus_per_cell=-1, quiet=True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:x"])
+def test_nothing_answers(scale: None, tmp_path: Path, address: str) -> None:
+    with pytest.raises(IdaqError, match=f"Nothing answers at '{address}'"):
+        run_cells(tmp_path, cells(), engine="ray", address=address, quiet=True)

@@ -52,8 +52,8 @@ def test_help_is_clean(idaq: Program, command: str) -> None:
         ("train", ("--data DIR", "(required)", "(default: the preset's)", "{default,paper}")),
         ("adapt", ("RUN", "--k PERCENT", "METHOD", "{threshold,improvement}")),
         ("run", ("FAMILY", "METHOD [METHOD ...]", "NAME=VALUE [NAME=VALUE ...]", "--json")),
-        ("report", ("RUN", "--json")),
-        ("bench", ("speed", "--out FILE")),
+        ("report", ("RUN", "--json", "--html FILE", "--serve")),
+        ("bench", ("list", "run", "status", "table", "figure", "speed")),
     ],
 )
 def test_help_names_what_to_give(idaq: Program, command: str, wanted: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ first attempt, little is computed twice. Results are those of the local engine.
 """
 
 import logging
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ def _connect(address: str | None) -> Any:
         raise IdaqError(
             "Ray is not installed.", "Install it with `pip install idaq[ray]`."
         ) from error
+    if address is not None and ":" in address:
+        _check_answers(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -70,6 +73,18 @@ def _connect(address: str | None) -> Any:
             "Start one with `ray start --head`, or leave --address out.",
         ) from error
     return ray
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise IdaqError(
+            f"Nothing answers at '{address}' ({error}).",
+            "Start a cluster with `ray start --head`, or leave --address out.",
+        ) from error
 
 
 def _check_resources(ray: Any, resources: dict[str, float]) -> None:
