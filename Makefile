@@ -4,23 +4,33 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test test-slow lint format speed clean
+.PHONY: help demo chromium test test-slow lint format speed clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,metaworld,mujoco]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,metaworld,mujoco,ray]"
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED)  ## the main job on Point-Robot: about two minutes on two cores
 	$(BIN)/idaq run point-robot --out runs/demo --resume
 
-test: $(INSTALLED)  ## the test suite
+# The page is tested in a real browser: Debian's, installed where this user may install it.
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] || AS_ROOT="sudo -n"; \
+	  echo "installing chromium"; \
+	  $$AS_ROOT apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive $$AS_ROOT apt-get install -y -qq --no-install-recommends \
+	    chromium fonts-dejavu-core >/dev/null; } || \
+	  echo "no chromium, and it cannot be installed here: the tests of the page will be skipped"
+
+test: $(INSTALLED) chromium  ## the test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-slow: $(INSTALLED)  ## the longer learning and fault tests
+test-slow: $(INSTALLED) chromium  ## the longer learning and fault tests
 	$(BIN)/python -m pytest -m slow
 
 lint: $(INSTALLED)  ## lint, format check, strict types

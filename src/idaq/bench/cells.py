@@ -20,19 +20,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from idaq.adapt import method_names, needs_models
+from idaq.adapt import needs_models
 from idaq.adapt.config import AdaptConfig
+from idaq.bench import available
 from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, get_scale
 from idaq.config import override
-from idaq.envs import FAMILIES, get_family
+from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.pipeline import run_identity
-from idaq.presets import RunConfig, resolve
+from idaq.presets import RunConfig, with_ensemble_size
 from idaq.run_dir import RunDir, read_json
 from idaq.training import Split
 
-ALGORITHMS = ("focal",)
-QUALITIES = ("expert",)
 SPLIT: Split = "test"
 
 
@@ -91,12 +90,12 @@ class Cell:
 
     def config(self) -> RunConfig:
         """The resolved configuration, with no more models than needed."""
-        config = resolve(self.preset, self.family)
+        config = available.resolve(self.preset, self.family, self.algorithm)
         for setting in (*self.settings, *self.variant):
             config = override(config, setting)
         if self.probes or any(needs_models(each.method) for each in self.adaptations):
             return config
-        return replace(config, algorithm=replace(config.algorithm, ensemble=None))
+        return with_ensemble_size(config, 0)
 
     def curve_updates(self, config: RunConfig) -> int:
         """Updates between two points of the learning curve; 0 where there is none."""
@@ -108,16 +107,9 @@ class Cell:
 
     def unavailable(self) -> str | None:
         """Why this version of idaq cannot run the cell, if it cannot."""
-        if self.family not in FAMILIES:
-            return f"no family '{self.family}' in this version"
-        if self.quality not in QUALITIES:
-            return f"no data of quality '{self.quality}' in this version"
-        if not self.trains:
-            return None
-        if self.algorithm not in ALGORITHMS:
-            return f"no algorithm '{self.algorithm}' in this version"
-        unknown = [a.method for a in self.adaptations if a.method not in method_names()]
-        return f"no method '{unknown[0]}' in this version" if unknown else None
+        methods = tuple(each.method for each in self.adaptations)
+        algorithm = self.algorithm if self.trains else None
+        return available.missing(self.family, self.quality, algorithm, methods)
 
 
 def make_cells(

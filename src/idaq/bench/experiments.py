@@ -108,7 +108,7 @@ def _online(paper_table: str) -> tuple[Column, ...]:
     return (
         _column(paper_table, "idaq", "IDAQ", "idaq-return"),
         _column(paper_table, "focal", "FOCAL", "posterior"),
-        _column(paper_table, "macaw", "MACAW", "gradient", algorithm="macaw"),
+        _column(paper_table, "macaw", "MACAW", "fine-tuning", algorithm="macaw"),
         _column(paper_table, "borel", "BOReL", "belief", algorithm="borel"),
     )
 
@@ -122,7 +122,7 @@ def _expert_context(paper_table: str) -> tuple[Column, ...]:
             paper_table,
             "macaw_expert_context",
             "MACAW, expert context",
-            "gradient-expert-context",
+            context,
             algorithm="macaw",
         ),
     )

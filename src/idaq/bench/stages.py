@@ -9,6 +9,7 @@ from pathlib import Path
 
 from idaq.adaptation import adapt_run, run_rollouts
 from idaq.atomic import parents_of, remove, write_json
+from idaq.bench.available import collect_options
 from idaq.bench.cells import (
     SPLIT,
     Cell,
@@ -54,8 +55,14 @@ class CellWork:
         with _locked(data_lock(self.results, self.cell), self.pool):
             if not place.is_dir():
                 self.say("collecting")
-                num = self.cell.trajectories
-                collect(family, place, trajectories=num, pool=self.pool, quiet=self.quiet)
+                collect(
+                    family,
+                    place,
+                    trajectories=self.cell.trajectories,
+                    pool=self.pool,
+                    quiet=self.quiet,
+                    **collect_options(self.cell.quality),
+                )
             self._dataset = open_dataset(place, family.spec)
             description = description_place(self.results, self.cell)
             if not description.is_file():
