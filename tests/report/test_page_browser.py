@@ -10,10 +10,12 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from idaq.atomic import write_json
-from idaq.report.page import write_page
+from idaq.report.bench_payload import table_payload
+from idaq.report.page import page_payload, render_page, write_page
 from idaq.report.payload import thresholds
 from idaq.report.serve import make_server
 from idaq.run_dir import RunDir
+from tests.bench.test_commands import made_up
 from tests.report.browser import Visit, browser, visit
 from tests.report.test_figures import CONFIG, TEST_TASKS, make_run
 
@@ -225,6 +227,35 @@ def test_figures_are_named_for_those_who_hear_them(seen: Visit) -> None:
     for figure in seen.page.locator("main svg").all():
         assert figure.get_attribute("role") == "img"
         assert figure.get_attribute("aria-label")
+
+
+def test_experiments_have_tabs_statistics_and_figures(browser: Browser, tmp_path: Path) -> None:
+    one = table_payload(made_up(5)) | {"scale": "fast", "preset": "default", "probes": []}
+    one |= {"counts": {"done": 12, "unavailable": 6}, "curves": []}
+    probe: dict[str, Any] = {"row": "push", "task": 3, "returns": [1.0, 2.0, 5.0]}
+    probe |= {"distance": [0.3, 0.2, 0.1], "dataReturns": [4.0, 5.0]}
+    probe |= {"uncertainty": {"return": [-1.0, -2.0, -5.0]}, "threshold": {"return": -5.0}}
+    method = {"name": "posterior", "label": "posterior (FOCAL)", "colour": "#6B6B6B"}
+    method |= {"mean": [1.0, 2.0], "band": [[0.5, 1.5], [1.0, 3.0]]}
+    curve = {"row": "push", "updates": [10, 20], "methods": [method]}
+    two = one | {"name": "fig-quantification", "probes": [probe], "curves": [curve]}
+    page = tmp_path / "page.html"
+    page.write_text(render_page(page_payload([]) | {"experiments": [one, two]}))
+    seen = visit(browser, page)
+    assert "mean over 5 sets" in seen.text("#experiments table tr.total")
+    assert seen.page.locator("#experiments svg").count() == 3
+    assert "n/a" in seen.text("#experiments tbody tr:first-child")
+    head = seen.page.locator("#experiments thead button", has_text="bad")
+    head.click()
+    shown = [number(cell) for cell in seen.column("#experiments table", "bad")]
+    assert shown[:-1] == sorted(shown[:-1], reverse=True), "the mean stays below"
+    seen.page.get_by_role("tab", name="x (fast)").focus()
+    seen.page.keyboard.press("ArrowRight")
+    chosen = seen.page.get_by_role("tab", selected=True)
+    expect(chosen).to_have_text("fig-quantification (fast)")
+    expect(chosen).to_be_focused()
+    assert seen.page.locator("#experiments svg").count() == 5
+    assert seen.problems == []
 
 
 # --- Served ---------------------------------------------------------------------------------

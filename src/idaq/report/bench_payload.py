@@ -7,7 +7,7 @@ import numpy as np
 
 from idaq.bench.cells import make_cells
 from idaq.bench.curve import learning_curve
-from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment
+from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, Row
 from idaq.bench.statistics import performance_profile
 from idaq.bench.status import probe_file, status_of
 from idaq.bench.tables import BenchTable, aggregates, make_table
@@ -32,25 +32,31 @@ def bench_payload(results: Path) -> list[dict[str, Any]]:
                 continue
             table = make_table(experiment, results, cells)
             counts = [status.state for status in states]
-            payload = {
-                "name": experiment.name,
-                "title": experiment.title,
-                "scale": scale,
-                "preset": sizes.preset,
-                "kind": experiment.kind,
-                "columns": [column.name for column in table.columns],
-                "rows": [_row(table, index) for index in range(len(table.rows))],
-                "counts": {state: counts.count(state) for state in dict.fromkeys(counts)},
-                "overall": _overall(table),
-                "probes": _probes(experiment, cells, states),
-                "curves": _curves(experiment, cells, states),
-            }
-            found.append(payload)
+            found.append(
+                table_payload(table)
+                | {
+                    "scale": scale,
+                    "preset": sizes.preset,
+                    "counts": {state: counts.count(state) for state in dict.fromkeys(counts)},
+                    "probes": _probes(experiment, cells, states),
+                    "curves": _curves(experiment, cells, states),
+                }
+            )
     return found
 
 
-def _row(table: BenchTable, index: int) -> dict[str, Any]:
-    row = table.rows[index]
+def table_payload(table: BenchTable) -> dict[str, Any]:
+    """A table, and the statistics over its sets."""
+    return {
+        "name": table.experiment.name,
+        "title": table.experiment.title,
+        "columns": [column.name for column in table.columns],
+        "rows": [_row(table, row) for row in table.rows],
+        "overall": _overall(table),
+    }
+
+
+def _row(table: BenchTable, row: Row) -> dict[str, Any]:
     entries = []
     for column in table.columns:
         entry = table.entry(row, column)

@@ -23,8 +23,13 @@ function extent(values) {
   return [low, high];
 }
 
+/** A chart's width in its own units: about that of its place on the screen, so that text keeps its size. */
+function fitting(width) {
+  return Math.max(300, Math.min(width, window.innerWidth - 70));
+}
+
 /** A frame with axes; gives the two scales and the group to draw in. */
-function frame({ x, y, xlabel, ylabel, width = 460, height = 260, log = false, name, whole = false }) {
+function frame({ x, y, xlabel, ylabel, width = 360, height = 235, log = false, name, whole = false }) {
   const left = 64, right = 12, top = 10, bottom = 40;
   const fx = log ? Math.log10 : (v) => v;
   const pad = (y[1] - y[0]) * 0.05;
@@ -65,10 +70,10 @@ function brief(value) {
 }
 
 /** series: [{label, colour, x: [], y: [], band: [[low, high]]}]; `level` draws a horizontal line. */
-function lineChart({ series, xlabel, ylabel, guides = [], whole = false, name }) {
+function lineChart({ series, xlabel, ylabel, guides = [], whole = false, name, width, height }) {
   const xs = series.flatMap((each) => each.x);
   const ys = series.flatMap((each) => [...each.y, ...(each.band || []).flat()]);
-  const { svg, group, at, box } = frame({ x: extent(xs), y: extent(ys), xlabel, ylabel, whole, name });
+  const { svg, group, at, box } = frame({ x: extent(xs), y: extent(ys), xlabel, ylabel, whole, name, width, height });
   for (const guide of guides) {
     group.append(s("line", { x1: at.x(guide.x), x2: at.x(guide.x), y1: box.top, y2: box.bottom, stroke: "var(--dim)", "stroke-dasharray": "2 4" },
       s("title", {}, guide.label)));
@@ -119,7 +124,7 @@ function scatterChart({ points, xlabel, ylabel, threshold, density = [], name })
 
 /** rows: [{label, value, interval, colour}]: a dot with its interval per row. */
 function intervalChart({ rows, xlabel, name }) {
-  const width = 460, line = 30, left = 165, top = 8;
+  const width = 360, line = 30, left = 118, top = 8;
   const [low, high] = extent(rows.flatMap((r) => [r.value, ...(r.interval || [])]));
   const pad = (high - low) * 0.1;
   const height = top + rows.length * line + 38;

@@ -150,7 +150,7 @@ function explorer(runs) {
     const line = (p, colour, width, opacity) => s("polyline", { points: p.map(([x, y]) => `${x},${-y}`).join(" "), fill: "none", stroke: colour, "stroke-width": width * unit, opacity, "stroke-linecap": "round", "stroke-linejoin": "round" });
     for (const p of data) svg.append(line(p, "var(--data)", 1.6, 0.8));
     for (const [x, y] of goals) svg.append(s("circle", { cx: x, cy: -y, r: 1.3 * unit, fill: "var(--dim)" }));
-    for (let i = 0; i < state.episode; i++) svg.append(line(paths[i], colourOf(all[i]), 1.4, 0.3));
+    for (let i = 0; i < state.episode; i++) svg.append(line(paths[i], colourOf(all[i]), all[i].kept ? 2.2 : 1.4, all[i].kept ? 0.8 : 0.3));
     if (scene.goals) {
       const [x, y] = goals[task];
       svg.append(s("text", { x, y: -y, "text-anchor": "middle", "dominant-baseline": "central", style: `font-size:${30 * unit}px;fill:var(--goal)` }, "★"));
@@ -183,7 +183,7 @@ function explorer(runs) {
 
   function dots(all, value, ylabel, method, level) {
     const ys = all.map(value), extra = level ? all.map(level) : [];
-    const { svg, group, at, box } = frame({ x: [0.5, all.length + 0.5], y: extent([...ys, ...extra]), xlabel: "episode", ylabel, height: 190, whole: true });
+    const { svg, group, at, box } = frame({ x: [0.5, all.length + 0.5], y: extent([...ys, ...extra]), xlabel: "episode", ylabel, width: fitting(560), height: 200, whole: true });
     if (method.reference < all.length) {
       const x = at.x(method.reference + 0.5);
       group.append(s("line", { x1: x, x2: x, y1: box.top, y2: box.bottom, stroke: "var(--dim)", "stroke-dasharray": "2 4" }, s("title", {}, "the reference stage ends")));

@@ -39,21 +39,30 @@ function experimentTable(experiment) {
   const counts = Object.entries(experiment.counts).map(([state, n]) => `${n} ${state}`).join(", ");
   return h("div", {},
     h("p", { class: "lead" }, `${experiment.title}. Scale ${experiment.scale}, preset ${experiment.preset}; cells: ${counts}.`),
-    sortableTable({ columns, rows: experiment.rows, caption: experiment.title }),
     experiment.overall ? overall(experiment) : null,
+    sortableTable({ columns, rows: experiment.rows, caption: experiment.title, totals: experiment.overall ? [meanRow(experiment)] : [] }),
     ...experiment.curves.map((curve) => h("div", { class: "card", style: "margin-top:1rem;max-width:40rem" }, h("h3", {}, `${curve.row}: return after so many meta-training updates`),
-      lineChart({ xlabel: "updates", ylabel: "return", series: curve.methods.map((m) => ({ label: m.label, colour: m.colour, x: curve.updates, y: m.mean, band: m.band })) }),
+      lineChart({ width: fitting(600), height: 320, xlabel: "updates", ylabel: "return", series: curve.methods.map((m) => ({ label: m.label, colour: m.colour, x: curve.updates, y: m.mean, band: m.band })) }),
       legend(curve.methods.map((m) => [m.colour, m.label])))),
     probes(experiment));
+}
+
+/** Means over the sets that every method has, below the table. */
+function meanRow(experiment) {
+  const entries = experiment.columns.map((name) => {
+    const found = experiment.overall.methods.find((m) => m.name === name);
+    return { value: found ? found.mean : null, interval: null, paper: found ? found.paperMean : null, paperWidth: null };
+  });
+  return { name: `mean over ${experiment.overall.sets} sets`, entries, isTotal: true };
 }
 
 function overall(experiment) {
   const { methods, thresholds, sets } = experiment.overall;
   const colour = (i) => PALETTE[i % PALETTE.length];
   const better = methods.filter((m) => m.improvement !== null);
-  return h("div", { class: "cards", style: "margin-top:1rem" },
+  return h("div", { class: "cards three" },
     h("div", { class: "card" }, h("h3", {}, `Interquartile mean over ${sets} sets`),
-      intervalChart({ xlabel: "score; the bar is the 95% stratified bootstrap interval", name: "Interquartile means", rows: methods.map((m, i) => ({ label: m.name, value: m.iqm, interval: m.iqmInterval, colour: colour(i) })) })),
+      intervalChart({ xlabel: "score, 95% interval", name: "Interquartile means", rows: methods.map((m, i) => ({ label: m.name, value: m.iqm, interval: m.iqmInterval, colour: colour(i) })) })),
     h("div", { class: "card" }, h("h3", {}, `Probability that ${methods[0].name} is better`),
       better.length ? intervalChart({ xlabel: "per set, a run against a run", name: "Probabilities of improvement", rows: better.map((m) => ({ label: `than ${m.name}`, value: m.improvement, interval: m.improvementInterval, colour: colour(methods.indexOf(m)) })) }) : h("p", { class: "lead" }, "There is nothing to compare with.")),
     h("div", { class: "card" }, h("h3", {}, "Performance profile"),
@@ -74,7 +83,7 @@ function probes(experiment) {
       scatterChart({ points, xlabel: byDistance ? "distance to the dataset" : "uncertainty", ylabel: "return", density: probe.dataReturns, threshold: byDistance ? undefined : threshold }));
   }));
   return h("div", {},
-    h("div", { class: "cards", style: "margin-top:1rem" }, panels),
+    h("div", { class: "cards three" }, panels),
     legend([["var(--kept)", "accepted: at or below the threshold"], ["", "rejected", "ring"], ["var(--worse)", "returns in the dataset"]]));
 }
 
@@ -131,7 +140,7 @@ function adaptationCurves(runs) {
     const ends = [...new Set(run.methods.filter((m) => m.curve.length > 1).map((m) => m.reference))];
     const guides = ends.map((n) => ({ x: n + 0.5, label: "the reference stage ends" }));
     holder.replaceChildren(h("h3", {}, `${run.title}: return per adaptation episode`),
-      lineChart({ series, guides, xlabel: "adaptation episode", ylabel: "return", whole: true }),
+      lineChart({ width: fitting(660), height: 340, series, guides, xlabel: "adaptation episode", ylabel: "return", whole: true }),
       legend(series.map((each) => [each.colour, each.label])));
   };
   draw(0);
