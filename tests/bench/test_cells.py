@@ -292,12 +292,12 @@ def test_progress_counts_and_estimates(
     monkeypatch.setattr("idaq.bench.progress.time.monotonic", lambda: clock[0])
     first, second = cells()
     progress = BenchProgress([first, second], done_before=3)
-    progress.reporter(first)("training")
+    progress.reporter(first)("training", 0.0)
     assert progress.line() == "3/5 cells done, 1 running"
     clock[0] += 60.0
     progress.finished(first, None)
     assert progress.line() == "4/5 cells done, about 60 s left"
-    progress.reporter(second)("adapting, idaq-return")
+    progress.reporter(second)("adapting, idaq-return", 0.5)
     assert "about 20 s left" in progress.line(), "it is half through"
     progress.finished(second, IdaqError("It broke.", "Mend it."))
     assert progress.line() == "4/5 cells done, 1 failed"

@@ -225,7 +225,8 @@ def test_aggregates_are_over_ml1_sets_alone() -> None:
     assert good.interquartile_mean == pytest.approx(bad.interquartile_mean + 0.5)
     assert good.improvement is None
     assert bad.improvement == 1.0
-    assert (good.paper_mean, bad.paper_mean) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert good.paper_mean == pytest.approx(0.4)
+    assert bad.paper_mean == pytest.approx(0.2)
     text = render(made_up(5), "md")
     assert "| *mean, 5 sets* |" in text
     assert "| *P(good is better), 5 sets* | - | - | 1.00 [1.00, 1.00] | - | - | - |" in text

@@ -18,6 +18,7 @@ from tests.program import Outcome, Program, finish
 __all__ = ["tiny"]
 
 NAME = "mujoco-expert-context"
+MARK = f"IDAQ_TEST_{os.getpid()}"  # in the environment of every process that the tests start
 COMMAND = ("bench", "run", NAME, "--scale", "smoke", "--workers", "1")
 TABLE = ("bench", "table", NAME, "--scale", "smoke", "--format", "csv")
 MOMENTS = (  # what has just appeared when the process is killed, in the order of a benchmark
@@ -43,8 +44,18 @@ def start(*arguments: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path]), MARK: "1"},
     )
+
+
+def orphans() -> list[Path]:
+    """Living processes that a command of these tests started, itself included."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if MARK.encode() in environment.read_bytes():
+                found.append(environment.parent)
+    return found
 
 
 @pytest.fixture
@@ -65,6 +76,7 @@ def complete(idaq: Program, place: Path, whole: tuple[dict[str, bytes], Outcome]
     temporary = Path(tempfile.gettempdir())
     mine = [path for path in temporary.glob("idaq-*-*") if not is_alive(path)]
     assert not mine, "directories of pools that were killed"
+    assert orphans() == []
 
 
 def is_alive(path: Path) -> bool:

@@ -235,7 +235,11 @@ def test_experiments_have_tabs_statistics_and_figures(browser: Browser, tmp_path
     probe: dict[str, Any] = {"row": "push", "task": 3, "returns": [1.0, 2.0, 5.0]}
     probe |= {"distance": [0.3, 0.2, 0.1], "dataReturns": [4.0, 5.0]}
     probe |= {"uncertainty": {"return": [-1.0, -2.0, -5.0]}, "threshold": {"return": -5.0}}
-    method = {"name": "posterior", "label": "posterior (FOCAL)", "colour": "#6B6B6B"}
+    method: dict[str, Any] = {
+        "name": "posterior",
+        "label": "posterior (FOCAL)",
+        "colour": "#6B6B6B",
+    }
     method |= {"mean": [1.0, 2.0], "band": [[0.5, 1.5], [1.0, 3.0]]}
     curve = {"row": "push", "updates": [10, 20], "methods": [method]}
     two = one | {"name": "fig-quantification", "probes": [probe], "curves": [curve]}

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 
 from idaq.bench.cells import Cell
 
-ADAPTING_SHARE = 0.5  # of a cell's time has passed when its adaptation begins
-
 
 class BenchProgress:
     """Counts cells. What is left is estimated from the updates per second so far."""
@@ -22,18 +20,17 @@ class BenchProgress:
         self._work_done = 0
         self._running: dict[Cell, float] = {}
         self._waiting: set[Cell] = set()
-        self._adapting: set[Cell] = set()
+        self._share: dict[Cell, float] = {}
         self._start = time.monotonic()
         self._lock = threading.Lock()
 
-    def reporter(self, cell: Cell) -> Callable[[str], None]:
-        """What a cell says of itself."""
+    def reporter(self, cell: Cell) -> Callable[[str, float], None]:
+        """What a cell says of itself: a stage, and the share of the cell that is done."""
 
-        def say(stage: str) -> None:
+        def say(stage: str, share: float) -> None:
             with self._lock:
                 self._running.setdefault(cell, time.monotonic())
-                if stage.startswith("adapting"):
-                    self._adapting.add(cell)
+                self._share[cell] = share
             self._print(cell, stage)
 
         return say
@@ -69,9 +66,8 @@ class BenchProgress:
             running, failed = len(self._running), len(self.errors)
             text = f"{self._done}/{self._total} cells done"
             text += f", {running} running" * bool(running) + f", {failed} failed" * bool(failed)
-            done = self._work_done + sum(
-                ADAPTING_SHARE * self._work[cell] for cell in self._adapting & set(self._work)
-            )
+            shares = [self._share.get(cell, 0.0) * work for cell, work in self._work.items()]
+            done = self._work_done + sum(shares)
             left = self._work_done + sum(self._work.values()) - done
             if done and left:
                 elapsed = time.monotonic() - self._start

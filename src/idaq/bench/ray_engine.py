@@ -38,12 +38,10 @@ def run_ray(
     ray = _connect(address)
     try:
         resources = {"num_cpus": cpus_per_cell, "num_gpus": gpus_per_cell}
-        task = ray.remote(max_retries=MAX_LOSSES, **resources)(_run_on_node)
-        place = str(results.resolve())
-        waiting = {
-            task.remote(place, cell, workers or max(1, int(cpus_per_cell))): cell for cell in cells
-        }
         _check_resources(ray, resources)
+        task = ray.remote(max_retries=MAX_LOSSES, **resources)(_run_on_node)
+        place, processes = str(results.resolve()), workers or max(1, int(cpus_per_cell))
+        waiting = {task.remote(place, cell, processes): cell for cell in cells}
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
             for reference in ready:
@@ -51,7 +49,7 @@ def run_ray(
                 progress.finished(cell, _outcome(ray, reference, results, cell))
             for cell in waiting.values():
                 if not progress.is_running(cell) and status_of(results, cell).state == "running":
-                    progress.reporter(cell)("running on the cluster")
+                    progress.reporter(cell)("running on the cluster", 0.0)
     finally:
         ray.shutdown()
 

@@ -35,7 +35,9 @@ from idaq.training import Seeds, train_run
 from idaq.workers import WorkerPool
 
 SECONDS_BETWEEN_TRIES = 0.5  # to get a lock that another process holds
-Say = Callable[[str], None]
+TRAINED_SHARE = 0.5  # of a cell's time has passed when its agents are there
+
+Say = Callable[[str, float], None]  # what is being done, and the share of the cell that is done
 
 
 class CellWork:
@@ -54,7 +56,7 @@ class CellWork:
             family.check_simulator()
         with _locked(data_lock(self.results, self.cell), self.pool):
             if not place.is_dir():
-                self.say("collecting")
+                self.say("collecting", 0.0)
                 collect(
                     family,
                     place,
@@ -88,10 +90,11 @@ class CellWork:
                 dataset_path=dataset.path,
             )
         )
-        self.say("training")
+        self.say("training", 0.0)
         count = max([self.cell.seeds, *(seed + 1 for seed in run.seeds())])
         every = self.cell.curve_updates(config)
         train_run(run, dataset, Seeds(count=count), self.quiet, every)
+        self.say("trained", TRAINED_SHARE)
 
     def finish(self) -> None:
         """Every result that is not there yet, and the summary."""
@@ -99,11 +102,11 @@ class CellWork:
             return
         run, config = self._run, self.cell.config()
         rollouts = run_rollouts(run, self.pool)
-        for adaptation in self.cell.adaptations:
+        for number, adaptation in enumerate(self.cell.adaptations):
             if run.adapt(adaptation.name).exists() and not is_current(run, config, adaptation):
                 remove(run.adapt(adaptation.name))  # of an older version of the method
             self.pool.check_open()  # a moment to stop at, where there are no workers to wait for
-            self.say(f"adapting, {adaptation.name}")
+            self.say(f"adapting, {adaptation.name}", self._share(number))
             adapt_run(
                 run,
                 adaptation.method,
@@ -114,12 +117,15 @@ class CellWork:
                 resume=True,
             )
         if self.cell.probes and not probe_file(run).is_file():
-            self.say("probing a training task")
+            self.say("probing a training task", 1.0)
             write_probe(run, self._dataset, rollouts)
         if self.cell.curve_points and not curve_file(run).is_file():
-            self.say("adapting, along the learning curve")
+            self.say("adapting, along the learning curve", TRAINED_SHARE)
             write_curve(run, self.cell, self._dataset, rollouts)
         summarise(run)
+
+    def _share(self, num_adapted: int) -> float:
+        return TRAINED_SHARE + (1.0 - TRAINED_SHARE) * num_adapted / len(self.cell.adaptations)
 
     def close(self) -> None:
         """Let go of the run directory."""
@@ -145,7 +151,7 @@ def run_cell(results: Path, cell: Cell, *, workers: int = 0, quiet: bool = True)
     """
     with WorkerPool(workers) as pool:
         while status_of(results, cell).state != "done":
-            work = CellWork(results, cell, pool, lambda _: None, quiet)
+            work = CellWork(results, cell, pool, lambda stage, share: None, quiet)
             try:
                 work.prepare()
                 work.train()

@@ -104,9 +104,9 @@ def _summary(run: RunDir) -> dict[str, Any]:
 
 def _row(family: str, row: dict[str, Any]) -> dict[str, Any]:
     """A line of the table of runs: the number that the paper has, beside its own."""
-    paper, what = published(family, row["method"]), "mean"
-    if "score" in row:
-        paper, what = published_score(family, row["method"]), "score"
+    what = "score" if "score" in row else "mean"
+    find = published_score if "score" in row else published
+    paper = find(family, row["method"]) if row["algo"] == "focal" else None
     value = row[what]
     return {
         "method": row["method"],
