@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from idaq.bench.statistics import (
     bootstrap_interval,
+    bootstrap_intervals,
     capped_score,
     normalised_score,
     per_seed_mean,
@@ -84,6 +85,14 @@ def test_interval_covers_the_mean_of_normal_seeds_about_as_often_as_it_says() ->
         low, high = bootstrap_interval(rng.normal(size=12))
         hits += low <= 0.0 <= high
     assert 170 <= hits <= 198
+
+
+def test_intervals_of_many_rows_are_those_of_each() -> None:
+    rows = np.random.default_rng(8).normal(size=(5, 6))
+    rows[2] = 0.25
+    expected = [bootstrap_interval(row) for row in rows]
+    np.testing.assert_array_equal(bootstrap_intervals(rows), expected)
+    assert bootstrap_intervals(rows[:, :1]).tolist() == [[x, x] for x in rows[:, 0]]
 
 
 @pytest.mark.parametrize("values", [[0.3], [0.3, 0.3, 0.3]])

@@ -11,7 +11,7 @@ from idaq.adapt import make_adapter
 from idaq.adaptation import adapt_group
 from idaq.algos import make_algorithm
 from idaq.atomic import atomic_file
-from idaq.bench.statistics import bootstrap_interval
+from idaq.bench.statistics import bootstrap_intervals
 from idaq.bench.status import curve_file
 from idaq.data.store import Dataset
 from idaq.rollout import Rollouts
@@ -58,10 +58,10 @@ class LearningCurve:
     updates: NDArray[np.int64]  # [points]
     returns: dict[str, NDArray[np.float64]]  # per method, [points, seeds]
 
-    def intervals(self, name: str) -> list[tuple[float, float]]:
-        """Over seeds, at every point; none with one seed."""
+    def intervals(self, name: str) -> NDArray[np.float64]:
+        """Over seeds, at every point, [points, 2]; none with one seed."""
         means = self.returns[name]
-        return [bootstrap_interval(point) for point in means] if means.shape[1] > 1 else []
+        return bootstrap_intervals(means) if means.shape[1] > 1 else np.zeros((0, 2))
 
 
 def learning_curve(run: RunDir) -> LearningCurve | None:

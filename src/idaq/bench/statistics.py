@@ -26,19 +26,28 @@ def per_seed_mean(values: Floats) -> NDArray[np.float64]:
 
 def bootstrap_interval(per_seed: Floats) -> tuple[float, float]:
     """The 95% percentile bootstrap interval of the mean; one seed gives a point."""
-    values = np.asarray(per_seed, np.float64)
-    if len(values) == 1 or np.all(values == values[0]):
-        return float(values.mean()), float(values.mean())
-    result = stats.bootstrap(
-        (values,),
-        np.mean,
-        confidence_level=0.95,
-        n_resamples=NUM_RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
-    )
-    low, high = result.confidence_interval
+    ((low, high),) = bootstrap_intervals(np.asarray(per_seed)[None])
     return float(low), float(high)
+
+
+def bootstrap_intervals(rows: Floats) -> NDArray[np.float64]:
+    """The same of every row, [n, seeds] to [n, 2]; much quicker than one by one."""
+    values = np.asarray(rows, np.float64)
+    means = values.mean(axis=1)
+    intervals = np.stack([means, means], axis=1)
+    differ = (values != values[:, :1]).any(axis=1)
+    if differ.any():
+        result = stats.bootstrap(
+            (values[differ],),
+            np.mean,
+            confidence_level=0.95,
+            n_resamples=NUM_RESAMPLES,
+            method="percentile",
+            axis=1,
+            rng=np.random.default_rng(BOOTSTRAP_SEED),
+        )
+        intervals[differ] = np.stack(result.confidence_interval, axis=1)
+    return intervals
 
 
 def normalised_score(returns: Floats, reference_return: float) -> NDArray[np.float64]:

@@ -144,7 +144,7 @@ def _curves(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, A
                 "label": looks[name].label,
                 "colour": looks[name].colour,
                 "mean": means.mean(axis=1).round(4).tolist(),
-                "band": [[round(a, 4), round(b, 4)] for a, b in curve.intervals(name)],
+                "band": curve.intervals(name).round(4).tolist(),
             }
             for name, means in curve.returns.items()
         ]

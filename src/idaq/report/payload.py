@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from idaq.adapt.config import AdaptConfig
 from idaq.bench.paper import dataset_return, published, published_score
-from idaq.bench.statistics import bootstrap_interval
+from idaq.bench.statistics import bootstrap_intervals
 from idaq.config import from_dict
 from idaq.errors import IdaqError
 from idaq.metrics import FILE_NAME, read_metrics
@@ -129,7 +129,7 @@ def _method(run: RunDir, name: str, seeds: list[int], budget: Budget) -> dict[st
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
     look = style.looks([name])[name]
-    intervals = [bootstrap_interval(column) for column in means.T] if len(seeds) > 1 else []
+    intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
     return {
         "name": name,
         "label": look.label,
@@ -137,7 +137,7 @@ def _method(run: RunDir, name: str, seeds: list[int], budget: Budget) -> dict[st
         "reference": config.num_reference_episodes,
         "judged": "uncertainty" in found[0],
         "curve": [round(float(value), 4) for value in means.mean(axis=0)],
-        "band": [[round(low, 4), round(high, 4)] for low, high in intervals],
+        "band": intervals.round(4).tolist(),
         "seeds": [_seed(each, config, budget, place == 0) for place, each in enumerate(found)],
     }
 
