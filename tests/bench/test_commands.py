@@ -14,7 +14,7 @@ from idaq.bench.command import Bench
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Column, Experiment, get_experiment, row
 from idaq.bench.paper import Published
 from idaq.bench.runner import run_cells
-from idaq.bench.tables import BenchTable, Entry, aggregates, render
+from idaq.bench.tables import Entry, ResultTable, aggregates, render
 from idaq.cli import main
 from tests.bench.small import TINY
 from tests.program import Program, tree
@@ -201,7 +201,7 @@ def test_pages_of_nothing(
 # --- Statistics over sets -------------------------------------------------------------------
 
 
-def made_up(num_sets: int) -> BenchTable:
+def made_up(num_sets: int) -> ResultTable:
     """Scores of two methods, the first better by 0.5 everywhere; a third has none."""
     columns = tuple(Column(name=name, method=name) for name in ("good", "bad", "absent"))
     rows = (*(row(f"set-{number}") for number in range(num_sets)), row("point-robot"))
@@ -213,7 +213,7 @@ def made_up(num_sets: int) -> BenchTable:
         entries[each.name, "good"] = Entry(base + 0.5, Published(0.4, 0.1))
         entries[each.name, "bad"] = Entry(base, Published(0.2, 0.1))
         entries[each.name, "absent"] = Entry(None, None, "not there")
-    return BenchTable(experiment, rows, columns, entries)
+    return ResultTable(experiment, rows, columns, entries)
 
 
 def test_aggregates_are_over_ml1_sets_alone() -> None:

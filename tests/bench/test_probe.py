@@ -11,7 +11,8 @@ from idaq.bench.experiments import SCALES, get_experiment
 from idaq.bench.probe import NUM_EPISODES, episode_vectors, minimal_distances
 from idaq.bench.runner import run_cells
 from idaq.bench.status import probe_file
-from idaq.envs import get_family
+from idaq.bench.tables import make_table
+from idaq.envs import FAMILIES, get_family
 from idaq.errors import IdaqError
 from idaq.report.bench_figures import write_bench_figures
 from idaq.report.bench_payload import bench_payload
@@ -20,6 +21,7 @@ from idaq.summary import load_results
 from idaq.training import split_of
 from tests import tiny as small_data
 from tests.bench.small import TINY
+from tests.host_fakes import InlinePool, Walk
 
 
 def test_minimal_distance_by_hand() -> None:
@@ -140,3 +142,24 @@ def test_the_page_shows_them(results: Path, tiny: None) -> None:
     assert len(probe["returns"]) == NUM_EPISODES
     (curve,) = shown["fig-learning-curve"]["curves"]
     assert [len(method["mean"]) for method in curve["methods"]] == [5, 5, 5, 5]
+
+
+def test_simulators_in_workers(
+    tmp_path: Path, tiny: None, compile_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ML1 row end to end: scores, and the distance of episodes that end early."""
+    monkeypatch.setitem(FAMILIES, "ml1/reach", Walk(num_tasks=10, name="ml1/reach"))
+    monkeypatch.setattr("idaq.bench.local.WorkerPool", InlinePool)
+    experiment = get_experiment("fig-distance")
+    cells = make_cells(experiment, "smoke", only="reach")
+    statuses = run_cells(tmp_path, cells, quiet=True)
+    assert [status.state for status in statuses.values()] == ["done"]
+    run = run_place(tmp_path, cells[0])
+    assert run is not None
+    with np.load(probe_file(run)) as probe:
+        assert np.isfinite(probe["distance"]).all()
+    table = make_table(experiment, tmp_path, cells)
+    (row,) = table.rows
+    for column in table.columns:
+        entry = table.entry(row, column)
+        assert entry.values is not None or "no successes" in entry.note

@@ -48,7 +48,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class BenchTable:
+class ResultTable:
     """Rows of environments, columns of methods."""
 
     experiment: Experiment
@@ -60,7 +60,7 @@ class BenchTable:
         return self.entries[row.name, column.name]
 
 
-def make_table(experiment: Experiment, results: Path, cells: Sequence[Cell]) -> BenchTable:
+def make_table(experiment: Experiment, results: Path, cells: Sequence[Cell]) -> ResultTable:
     """The table of what has been done of these cells."""
     names = {cell.row for cell in cells}
     rows = tuple(row for row in experiment.rows if row.name in names)
@@ -69,7 +69,7 @@ def make_table(experiment: Experiment, results: Path, cells: Sequence[Cell]) -> 
         for row in rows
         for column in experiment.columns
     }
-    return BenchTable(experiment, rows, experiment.columns, entries)
+    return ResultTable(experiment, rows, experiment.columns, entries)
 
 
 def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
@@ -122,7 +122,7 @@ class Aggregate:
     paper_mean: float | None
 
 
-def aggregates(made: BenchTable) -> tuple[list[Row], dict[str, Aggregate]]:
+def aggregates(made: ResultTable) -> tuple[list[Row], dict[str, Aggregate]]:
     """Scores of ML1 over the sets that every (available) column has, per column name."""
     sets = [row for row in made.rows if row.family.startswith("ml1/")]
     columns = [
@@ -162,12 +162,12 @@ def _values(entry: Entry) -> NDArray[np.float64]:
 # --- As text --------------------------------------------------------------------------------
 
 
-def render(made: BenchTable, form: Format) -> str:
+def render(made: ResultTable, form: Format) -> str:
     """The table as Markdown, CSV or LaTeX."""
     return {"md": _markdown, "csv": _csv, "latex": _latex}[form](made)
 
 
-def _markdown(made: BenchTable) -> str:
+def _markdown(made: ResultTable) -> str:
     header = ["environment"]
     for column in made.columns:
         header += [column.name, "paper"]
@@ -193,13 +193,13 @@ def _markdown(made: BenchTable) -> str:
     return "\n".join([f"**{made.experiment.title}**", "", *lines, *tail]) + "\n"
 
 
-def _gaps(made: BenchTable) -> list[tuple[Row, Column, Entry]]:
+def _gaps(made: ResultTable) -> list[tuple[Row, Column, Entry]]:
     pairs = [(row, column) for row in made.rows for column in made.columns]
     found = [(row, column, made.entry(row, column)) for row, column in pairs]
     return [each for each in found if each[2].values is None]
 
 
-def _aggregate_lines(made: BenchTable, found: dict[str, Aggregate]) -> list[tuple[str, Any]]:
+def _aggregate_lines(made: ResultTable, found: dict[str, Aggregate]) -> list[tuple[str, Any]]:
     def improvement(each: Aggregate) -> str:
         if each.improvement is None or each.improvement_interval is None:
             return "-"
@@ -246,7 +246,7 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _csv(made: BenchTable) -> str:
+def _csv(made: ResultTable) -> str:
     """One line per entry, in full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -272,7 +272,7 @@ def _csv(made: BenchTable) -> str:
     return stream.getvalue()
 
 
-def _latex(made: BenchTable) -> str:
+def _latex(made: ResultTable) -> str:
     """A `tabular` in the paper's layout: ours, and the paper's in grey below each other."""
     columns = "l" + "rr" * len(made.columns)
     head = " & ".join(

@@ -10,7 +10,7 @@ from idaq.bench.curve import learning_curve
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, Row
 from idaq.bench.statistics import performance_profile
 from idaq.bench.status import probe_file, status_of
-from idaq.bench.tables import BenchTable, aggregates, make_table
+from idaq.bench.tables import ResultTable, aggregates, make_table
 from idaq.report import style
 
 PROFILE_THRESHOLDS = np.linspace(0.0, 1.2, 49)
@@ -45,7 +45,7 @@ def bench_payload(results: Path) -> list[dict[str, Any]]:
     return found
 
 
-def table_payload(table: BenchTable) -> dict[str, Any]:
+def table_payload(table: ResultTable) -> dict[str, Any]:
     """A table, and the statistics over its sets."""
     return {
         "name": table.experiment.name,
@@ -56,7 +56,7 @@ def table_payload(table: BenchTable) -> dict[str, Any]:
     }
 
 
-def _row(table: BenchTable, row: Row) -> dict[str, Any]:
+def _row(table: ResultTable, row: Row) -> dict[str, Any]:
     entries = []
     for column in table.columns:
         entry = table.entry(row, column)
@@ -72,7 +72,7 @@ def _row(table: BenchTable, row: Row) -> dict[str, Any]:
     return {"name": row.name, "entries": entries}
 
 
-def _overall(table: BenchTable) -> dict[str, Any] | None:
+def _overall(table: ResultTable) -> dict[str, Any] | None:
     """Statistics over sets, and performance profiles."""
     sets, found = aggregates(table)
     if not found:
