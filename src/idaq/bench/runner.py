@@ -48,10 +48,10 @@ def run_cells(
             run_local(results, todo, progress, workers=workers)
         errors = progress.errors
     after = {cell: status_of(results, cell) for cell in cells}
-    return {
-        cell: replace(status, state="failed", note=str(errors[cell])) if cell in errors else status
-        for cell, status in after.items()
-    }
+    for cell, error in errors.items():  # those that wrote nothing down: a node was lost for good
+        if after[cell].state != "failed":
+            after[cell] = replace(after[cell], state="failed", note=str(error))
+    return after
 
 
 def check_outcome(statuses: dict[Cell, Status]) -> None:
