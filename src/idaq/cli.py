@@ -196,6 +196,7 @@ class Behaviour:
         from idaq.behaviour.training import train_policies
         from idaq.config import override
         from idaq.envs import get_family
+        from idaq.report.tables import plain_table
 
         family = get_family(self.family)
         config = behaviour_config(family.name)
