@@ -10,6 +10,7 @@ from idaq.algos.batch import Normaliser, scale_action
 from idaq.data.store import Dataset
 from idaq.types import IntArray, Spec, Transition
 
+LARGEST = np.finfo(np.float32).max
 REWARD_STD_FLOOR = 1e-3  # rewards that hardly vary keep their scale
 
 
@@ -48,7 +49,8 @@ def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) ->
 def mean_return(dataset: Dataset, train_tasks: IntArray) -> Any:
     """The mean return of the training tasks' episodes."""
     is_train = np.isin(dataset.arrays["episode_task"], train_tasks)
-    return _device(dataset.episode_returns()[is_train].mean())
+    mean = dataset.episode_returns()[is_train].mean()
+    return _device(np.clip(mean, -LARGEST, LARGEST))
 
 
 def _device(value: NDArray[np.float64] | np.float64) -> Any:
