@@ -2,9 +2,16 @@
 
 from idaq.algos.base import Algorithm
 from idaq.algos.focal import Config, Focal
+from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.types import Spec
 
+AlgorithmConfig = Config | OpClConfig
 
-def make_algorithm(config: Config, spec: Spec) -> Algorithm:
+
+def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
     """The algorithm of a configuration."""
-    return Focal(config, spec)
+    match config:
+        case OpClConfig():
+            return OpCl(config, spec)
+        case Config():
+            return Focal(config, spec)

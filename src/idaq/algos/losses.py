@@ -1,5 +1,6 @@
 """Losses as pure functions of network outputs; tests compare each with a NumPy oracle."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -63,6 +64,11 @@ def squared_error(prediction: Array, target: Array) -> Any:
     return jnp.square(prediction - jax.lax.stop_gradient(target)).mean()
 
 
+def twin_error(values: Sequence[Array], target: Array) -> Any:
+    """The squared errors of twin critics, summed; no gradient to the target."""
+    return squared_error(values[0], target) + squared_error(values[1], target)
+
+
 def td3_bc_policy_loss(q: Array, action: Array, data_action: Array, bc_weight: float) -> Any:
     """TD3+BC: the critic's value, scaled to size one, against staying near the data."""
     scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(q).mean(), DUAL_EPSILON))
@@ -77,3 +83,18 @@ def model_loss(reward: Array, next_obs: Array, rewards: Array, next_observations
     reward_error = jnp.square(reward - rewards)  # [L, n]
     state_error = jnp.square(next_obs - next_observations).sum(axis=-1)  # [L, n]
     return (reward_error + state_error).mean()
+
+
+def gaussian_kl(
+    mean: Array,
+    log_variance: Array,
+    prior_mean: Array | float = 0.0,
+    prior_log_variance: Array | float = 0.0,
+) -> Any:
+    """KL(N(mean, variance) || prior) of diagonal Gaussians, summed over the last axis.
+
+    The prior is N(0, I) unless it is given.
+    """
+    gap = log_variance - prior_log_variance
+    scaled = jnp.square(mean - prior_mean) * jnp.exp(-prior_log_variance)
+    return 0.5 * (jnp.exp(gap) + scaled - 1.0 - gap).sum(axis=-1)
