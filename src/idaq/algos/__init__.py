@@ -2,15 +2,18 @@
 
 from idaq.algos.base import Algorithm
 from idaq.algos.focal import Config, Focal
+from idaq.algos.macaw import Macaw, MacawConfig
 from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.types import Spec
 
-AlgorithmConfig = Config | OpClConfig
+AlgorithmConfig = Config | OpClConfig | MacawConfig
 
 
 def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
     """The algorithm of a configuration."""
     match config:
+        case MacawConfig():
+            return Macaw(config, spec)
         case OpClConfig():
             return OpCl(config, spec)
         case Config():

@@ -1,5 +1,6 @@
 """Losses as pure functions of network outputs; tests compare each with a NumPy oracle."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from idaq.types import Array
 SAME_TASK_EPSILON = 1e-3
 DIFFERENT_TASK_EPSILON = 0.1
 DUAL_EPSILON = 1e-8
+ADVANTAGE_EPSILON = 1e-8
 
 
 def metric_loss(embedding: Array, task: Array) -> Any:
@@ -98,3 +100,32 @@ def gaussian_kl(
     gap = log_variance - prior_log_variance
     scaled = jnp.square(mean - prior_mean) * jnp.exp(-prior_log_variance)
     return 0.5 * (jnp.exp(gap) + scaled - 1.0 - gap).sum(axis=-1)
+
+
+def weighted_mean(values: Array, weight: Array) -> Any:
+    """The mean of those that count; 0 where none does."""
+    return (values * weight).sum() / jnp.maximum(weight.sum(), 1.0)
+
+
+def advantage_weights(advantage: Array, weight: Array, temperature: float, most: float) -> Any:
+    """exp(standardised advantage / temperature), at most `most`; no gradient.
+
+    The advantages [n] are standardised by those whose `weight` [n] is 1.
+    """
+    advantage = jax.lax.stop_gradient(advantage)
+    mean = weighted_mean(advantage, weight)
+    variance = weighted_mean(jnp.square(advantage - mean), weight)
+    standardised = (advantage - mean) / jnp.sqrt(variance + ADVANTAGE_EPSILON)
+    return jnp.exp(jnp.minimum(standardised / temperature, math.log(most)))
+
+
+def discounted_returns(reward: Array, valid: Array, discount: float) -> Any:
+    """The discounted sum of the rewards from every step to the end of an episode, [..., horizon]."""
+
+    def add(later: Array, now: Array) -> tuple[Any, Any]:
+        total = now + discount * later
+        return total, total
+
+    steps = jnp.moveaxis(reward * valid, -1, 0)
+    _, totals = jax.lax.scan(add, jnp.zeros(steps.shape[1:]), steps, reverse=True)
+    return jnp.moveaxis(totals, 0, -1)
