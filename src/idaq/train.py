@@ -62,7 +62,7 @@ def train_data(
         start_std=jnp.stack([start_std(dataset, tasks) for tasks in train_tasks]),
         episodes=load_episodes(dataset),
         return_to_go=None if discount is None else returns_to_go(dataset, discount),
-        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),
+        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
     )
 
 

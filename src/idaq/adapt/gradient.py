@@ -4,8 +4,8 @@ The other adapters serve a gradient-based algorithm as they are: its `encode` is
 the context that is believed. `expert-context` steps on the given episodes; `idaq-...` is
 gradient-based IDAQ, whose reference hypotheses are the policies adapted to training tasks and whose
 step is taken on the episodes that pass the threshold alone; `posterior` steps on all of them.
-`FineTuning` is what the paper compares with: it starts from the initialisation, takes the inner step
-on its own n_r episodes, and is fine-tuned on everything after every further one.
+`FineTuning` is what the paper compares with: it starts from the initialisation, takes the inner
+step on its own n_r episodes, and is fine-tuned on everything after every further one.
 """
 
 from dataclasses import dataclass

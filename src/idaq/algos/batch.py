@@ -44,7 +44,7 @@ class TrainData(NamedTuple):
     train_tasks: Any  # [num_train_tasks]
     normaliser: Normaliser
     start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
-    episodes: EpisodeIndex | None = None
+    episodes: Any = None  # EpisodeIndex
     return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
     reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
 

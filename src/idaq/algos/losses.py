@@ -120,7 +120,7 @@ def advantage_weights(advantage: Array, weight: Array, temperature: float, most:
 
 
 def discounted_returns(reward: Array, valid: Array, discount: float) -> Any:
-    """The discounted sum of the rewards from every step to the end of an episode, [..., horizon]."""
+    """The discounted sum of the rewards from every step to an episode's end, [..., horizon]."""
 
     def add(later: Array, now: Array) -> tuple[Any, Any]:
         total = now + discount * later

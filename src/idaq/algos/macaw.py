@@ -316,9 +316,7 @@ class Macaw:
         rows = self._own_rows(agent, episodes, keep)
         return self._step(agent.networks, agent.rates, _emit(agent.networks), rows)
 
-    def fine_tune(
-        self, agent: Agent, adapted: Adapted, episodes: Episodes, keep: Array
-    ) -> Adapted:
+    def fine_tune(self, agent: Agent, adapted: Adapted, episodes: Episodes, keep: Array) -> Adapted:
         """Some further steps on the kept episodes."""
         config, rows = self.config, self._own_rows(agent, episodes, keep)
         optimiser = optax.adam(config.fine_tuning_rate)

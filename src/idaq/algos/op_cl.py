@@ -66,6 +66,7 @@ class OpCl(ContextBased):
         encoder: PyTree,
     ) -> tuple[Any, tuple[Any, dict[str, Any]]]:
         config, learner = self.config, self._learner
+        learner_state: Any = state.learner  # one that has a critic
         mean, variance = context.posterior(encoder, *contexts[:3])
         noise = jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
         z = mean + jnp.sqrt(variance) * noise  # [num_tasks, latent_dim]
@@ -75,8 +76,8 @@ class OpCl(ContextBased):
         # the learner's own Q loss at the same target; what both compute is compiled once
         each_z = jnp.repeat(z, config.batch_size, axis=0)
         detached = jax.lax.stop_gradient(each_z)
-        target = learner.q_target(config.learner, state.learner, batch, detached, learner_key)
-        q = config.q_weight * learner.q_loss(state.learner.q, batch, each_z, target)
+        target = learner.q_target(config.learner, learner_state, batch, detached, learner_key)
+        q = config.q_weight * learner.q_loss(learner_state.q, batch, each_z, target)
         metrics = {"metric_loss": metric, "kl_loss": kl, "posterior_std": jnp.sqrt(variance).mean()}
         return metric + kl + q, (z, metrics)
 
