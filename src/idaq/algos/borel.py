@@ -20,7 +20,9 @@ Where it departs from the authors' description:
    computed from the sampled sequences at every update instead of once for a whole buffer.
 2. Long sequences decode a random part of their steps from a random part of their prefixes.
 3. The learner is a choice: soft actor-critic is the authors'.
-4. With `normalise`, observations and rewards are standardised by the training tasks' statistics.
+4. The memory of a GRU drifts in sequences longer than those that it was trained on. The budget at
+   meta-test is longer, so an episode's belief starts from the last `sequence_episodes` - 1 ones.
+5. With `normalise`, observations and rewards are standardised by the training tasks' statistics.
 """
 
 from dataclasses import dataclass, field, replace
@@ -195,11 +197,16 @@ class Borel:
         return shapes
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
-        """The memory after the kept episodes, in their order; that of nothing if none is."""
+        """The memory after the last kept episodes, in their order; that of nothing if none is.
+
+        It reads as many as leave room for one more in a training sequence.
+        """
         obs = agent.normaliser.obs(episodes.obs)
         action = scale_action(self.spec, episodes.action)
         reward = agent.normaliser.reward(episodes.reward)
-        valid = episodes.valid & keep[:, None]
+        kept_from_here = jnp.cumsum(keep[::-1])[::-1]
+        is_read = keep & (kept_from_here < max(self.config.sequence_episodes, 2))
+        valid = episodes.valid & is_read[:, None]
         flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, action, reward, valid)]
         return vae.unroll(agent.encoder, *flat)[-1]
 
