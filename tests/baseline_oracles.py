@@ -5,6 +5,7 @@ Like `tests.oracles`, nothing here imports the package, and constants are keywor
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def as_layers(flat: Floats, sizes: Sequence[int]) -> Layers:
     """All emitted weights as the layers of a network: each one's weights, then its biases."""
     layers: Layers = []
     start = 0
-    for rows, columns in zip(sizes, sizes[1:], strict=False):
+    for rows, columns in pairwise(sizes):
         weight = flat[start : start + rows * columns].reshape(rows, columns)
         start += rows * columns
         layers.append({"weight": weight, "bias": flat[start : start + columns]})

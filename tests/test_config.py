@@ -15,7 +15,7 @@ from idaq.algos.td3_bc import Td3BcConfig
 from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
-from idaq.presets import PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
+from idaq.presets import ALGORITHMS, PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
 
 RUN = RunConfig(
     algorithm=Config(learner=Td3BcConfig(), ensemble=EnsembleConfig()),
@@ -30,8 +30,10 @@ def through_json(config: Any) -> Any:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_preset_survives_json(preset: str, family: str) -> None:
-    config = resolve(preset, family)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_preset_survives_json(preset: str, family: str, algorithm: str) -> None:
+    config = resolve(preset, family, algorithm)
+    assert config.algorithm.kind == algorithm
     again = through_json(config)
     assert again == config
     assert hash(again) == hash(config)
