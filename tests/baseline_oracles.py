@@ -94,7 +94,7 @@ def value_loss(flat: Floats, sizes: Sequence[int], obs: Floats, target: Floats) 
     """The mean squared error towards the Monte-Carlo returns."""
     layers = as_layers(flat, sizes)
     errors = [(mlp(layers, o)[0] - t) ** 2 for o, t in zip(obs, target, strict=True)]
-    return sum(errors) / len(errors)
+    return float(sum(errors) / len(errors))
 
 
 def policy_loss(

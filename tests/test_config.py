@@ -144,14 +144,16 @@ def test_a_wrong_override_is_refused(assignment: str) -> None:
 
 def test_learner_can_be_replaced_as_a_whole() -> None:
     values = json.dumps(to_dict(SacBracConfig(divergence="none")))
-    changed = override(RUN, f"algorithm.learner={values}")
+    changed: Any = override(RUN, f"algorithm.learner={values}")
     assert changed.algorithm.learner == SacBracConfig(divergence="none")
 
 
 def test_ensemble_size() -> None:
-    changed = with_ensemble_size(RUN, 7).algorithm.ensemble
-    assert changed == EnsembleConfig(size=7)
-    assert with_ensemble_size(RUN, 0).algorithm.ensemble is None
+    changed, without = (with_ensemble_size(RUN, size).algorithm for size in (7, 0))
+    assert isinstance(changed, Config)
+    assert changed.ensemble == EnsembleConfig(size=7)
+    assert isinstance(without, Config)
+    assert without.ensemble is None
     for size in (-1, 1):
         with pytest.raises(IdaqError, match=f"L is {size}"):
             with_ensemble_size(RUN, size)
@@ -168,7 +170,9 @@ def test_paper_preset_follows_the_papers_table() -> None:
     """Appendix C for the point environments, and no BRAC there as released."""
     for family in POINT_FAMILIES:
         config = resolve("paper", family)
-        algorithm, learner = config.algorithm, config.algorithm.learner
+        algorithm = config.algorithm
+        assert isinstance(algorithm, Config)
+        learner = algorithm.learner
         assert isinstance(learner, SacBracConfig)
         assert (algorithm.meta_batch_size, algorithm.batch_size) == (16, 256)
         assert (algorithm.latent_dim, algorithm.context_size) == (20, 1024)

@@ -67,10 +67,13 @@ _BOREL = {
     ("default", "point"): BorelConfig(
         vae_learning_rate=1e-3,
         memory_dim=64,
-        vae_updates=3_000,
+        vae_updates=5_000,
+        sequence_episodes=4,
+        elbo_prefixes=20,
+        decoded_steps=40,
         normalise=True,
         batch_size=512,
-        learner=Td3BcConfig(hidden=(128, 128), discount=0.9),
+        learner=Td3BcConfig(hidden=(128, 128), discount=0.9, target_rate=0.02, bc_weight=0.5),
     ),
     ("default", "simulator"): BorelConfig(
         vae_learning_rate=1e-3,
@@ -83,7 +86,7 @@ _BOREL = {
         learner=Td3BcConfig(hidden=(256, 256)),
     ),
 }
-_BOREL_UPDATES = {"point": 8_000, "simulator": 20_000}
+_BOREL_UPDATES = {"point": 20_000, "simulator": 20_000}
 
 
 def resolve_baseline(preset: str, family: str, algorithm: str, focal: RunConfig) -> RunConfig:

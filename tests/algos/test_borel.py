@@ -52,9 +52,12 @@ def test_the_bound_decodes_everything_from_every_prefix() -> None:
                 rows.obs[i], rows.action[i], rows.next_obs[i], strict=True
             )
         ]
-        beliefs = (np.asarray(x[i], np.float64) for x in (means, log_variances, noise))
+        mean, log_variance, n = (
+            np.asarray(x[i], np.float64) for x in (means, log_variances, noise)
+        )
         decoder = in_float64(state().vae.decoder)
-        terms.append(expected.elbo_terms(decoder, *beliefs, steps, rows.reward[i].tolist()))
+        rewards = rows.reward[i].tolist()
+        terms.append(expected.elbo_terms(decoder, mean, log_variance, n, steps, rewards))
     wanted = np.mean(terms, axis=0)
     assert oracles.agree(reconstruction, wanted[0])
     assert oracles.agree(kl, wanted[1])

@@ -55,8 +55,8 @@ def encoder_losses(values: oracles.Floats) -> dict[str, float]:
     flat = [np.asarray(x, np.float64).reshape(-1, *np.shape(x)[2:]) for x in batch]
     target_noise = np.asarray(jax.random.normal(learner_key, flat[1].shape), np.float64)
     # the loss of Q at z; the target at the constant sample
-    rows = oracles.Rows(*flat, np.repeat(z, config.batch_size, axis=0))
-    fixed = oracles.Rows(*flat, np.repeat(constant, config.batch_size, axis=0))
+    embeddings = (np.repeat(each, config.batch_size, axis=0) for each in (z, constant))
+    rows, fixed = (oracles.Rows._make([*flat, each]) for each in embeddings)
     q_loss = _td3_loss(learner, rows, fixed, target_noise)
     zero, one = np.zeros(tiny.LATENT_DIM), np.ones(tiny.LATENT_DIM)
     kl = np.mean([expected.gaussian_kl(m, v, zero, one) for m, v in posteriors])

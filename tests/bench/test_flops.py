@@ -8,6 +8,7 @@ import jax
 import pytest
 
 from idaq.algos import make_algorithm
+from idaq.algos.focal import Config
 from idaq.bench.flops import agent_flops, ensemble_flops, update_flops
 from idaq.bench.speed import AUTHORS_SECONDS, ML1, cases, random_data, speed_tables
 from idaq.train import one_seed
@@ -83,6 +84,7 @@ def test_borels_phases_by_hand() -> None:
 
 def test_the_papers_update_by_hand() -> None:
     _, spec, config = cases()["FOCAL (paper), ML1"]
+    assert isinstance(config, Config)
     rows, context = 16 * 256, 16 * 400
 
     def forward(inputs: int, outputs: int) -> int:
@@ -103,6 +105,7 @@ def test_the_papers_update_by_hand() -> None:
 
 def test_models_are_counted_apart() -> None:
     _, spec, config = cases()["FOCAL (paper), ML1 + models"]
+    assert isinstance(config, Config)
     assert spec == ML1
     assert round(ensemble_flops(config, spec) / 1e9, 1) == 18.2
     assert ensemble_flops(replace(config, ensemble=None), spec) == 0
