@@ -18,7 +18,8 @@ from idaq.algos.batch import EpisodeIndex, Normaliser, TrainData
 from idaq.algos.bc import BcConfig
 from idaq.algos.borel import Borel, BorelConfig
 from idaq.algos.focal import Config, EnsembleConfig, Focal
-from idaq.algos.macaw import Macaw, MacawConfig
+from idaq.algos.macaw import Macaw
+from idaq.algos.macaw_inner import MacawConfig
 from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig

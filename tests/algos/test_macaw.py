@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from idaq.algos.batch import contiguous_places, random_places, sample_tasks
-from idaq.algos.macaw import Macaw, MacawConfig, State
+from idaq.algos.macaw import Macaw, State
+from idaq.algos.macaw_inner import MacawConfig
 from idaq.data.device import returns_to_go
 from idaq.data.store import Dataset
 from idaq.errors import IdaqError

@@ -12,7 +12,7 @@ import pytest
 
 from idaq.algos.borel import BorelConfig
 from idaq.algos.focal import ContextConfig
-from idaq.algos.macaw import MacawConfig
+from idaq.algos.macaw_inner import MacawConfig
 from idaq.algos.op_cl import OpClConfig
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.data.store import Dataset, open_dataset, write_dataset

@@ -18,7 +18,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.bc import BcConfig
 from idaq.algos.borel import Borel, BorelConfig
 from idaq.algos.focal import ContextConfig
-from idaq.algos.macaw import MacawConfig
+from idaq.algos.macaw_inner import MacawConfig
 from idaq.algos.op_cl import OpClConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
