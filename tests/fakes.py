@@ -70,6 +70,9 @@ class ActsAsBelieved:
     def prior(self, agent: PyTree) -> Any:
         return agent["prior"]
 
+    def logged_return(self, agent: PyTree) -> Any:
+        return agent["logged_return"]
+
     def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         offsets = agent["reward_offsets"][:, None] * jnp.linalg.norm(hypothesis)
         shape = (len(agent["reward_offsets"]), *episodes.next_obs.shape)
@@ -134,11 +137,15 @@ class Targets:
         return jnp.asarray(self.targets)[task]
 
 
+LOGGED_RETURN = -3.0
+
+
 def agent(prior: Any, reward_offsets: tuple[float, ...] = (0.0, 1.0)) -> dict[str, Any]:
     """An agent of `ActsAsBelieved`."""
     return {
         "prior": jnp.asarray(prior, jnp.float32),
         "reward_offsets": jnp.asarray(reward_offsets, jnp.float32),
+        "logged_return": jnp.asarray(LOGGED_RETURN),
     }
 
 

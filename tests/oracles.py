@@ -5,6 +5,7 @@ one and see the comparison fail. Where the paper names no formula (the metric lo
 learner are FOCAL's), the definition is that of the released implementation, cited as such.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -456,6 +457,7 @@ def replay_idaq(
     improvement: bool,
     best: bool,
     untried: Sequence[Floats] | None = None,
+    logs: float | None = None,
 ) -> Replay:
     """Algorithm 1, for an agent whose belief is the mean of the hypotheses of kept episodes.
 
@@ -464,7 +466,10 @@ def replay_idaq(
     episode joins only if it is better than all before; with `best`, the final episode replays
     the hypothesis of the lowest uncertainty. Every hypothesis runs `repeats` episodes but the
     final one. With `untried` (the prior), an iterative episode whose belief was run already runs
-    instead the hypothesis of the prior, not run yet, that is nearest to the best one so far.
+    instead the hypothesis of the prior, not run yet, that is nearest to the best one so far. With
+    `logs`, a logged episode's uncertainty, it runs the one whose nearest neighbour among those run
+    is farthest, as long as the best value is farther from the logs than from the mean value; what
+    is closer to one that was run than a tenth of the prior's median distance counts as run.
     """
     total = num_reference + num_iterative
     hypotheses: list[Floats] = []
@@ -475,8 +480,13 @@ def replay_idaq(
         chosen = [h for h, keep in zip(hypotheses, kept, strict=True) if keep]
         return np.asarray(np.mean(chosen, axis=0), np.float64)
 
+    tolerance = 1e-6
+    if logs is not None and untried:
+        pairs = itertools.combinations(untried, 2)
+        tolerance = 0.1 * float(np.median([_distance(a, b) for a, b in pairs]))
+
     def was_run(hypothesis: Floats) -> bool:
-        return any(_distance(hypothesis, other) <= 1e-6 for other in hypotheses)
+        return any(_distance(hypothesis, other) <= tolerance for other in hypotheses)
 
     def best_so_far() -> Floats:
         return hypotheses[uncertainty.index(min(uncertainty))]
@@ -484,6 +494,8 @@ def replay_idaq(
     def propose() -> Floats:
         belief = believe()
         fresh = [h for h in untried or () if not was_run(h)]
+        if logs is not None and fresh and min(uncertainty) > (logs + np.mean(uncertainty)) / 2:
+            return max(fresh, key=lambda h: min(_distance(h, other) for other in hypotheses))
         if not was_run(belief) or not fresh:
             return belief
         return min(fresh, key=lambda h: _distance(h, best_so_far()))

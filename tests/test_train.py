@@ -48,6 +48,8 @@ def group_data(num_seeds: int) -> TrainData:
         train_tasks=jnp.asarray(tasks, jnp.int32),
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num_seeds), data.normaliser),
         start_std=jnp.stack([data.start_std] * num_seeds),
+        unrelated=jnp.stack([data.unrelated] * num_seeds),
+        mean_return=jnp.stack([data.mean_return] * num_seeds),
     )
 
 
@@ -156,6 +158,8 @@ def _second() -> TrainData:
         train_tasks=mine.train_tasks[None],
         normaliser=jax.tree.map(lambda x: x[None], mine.normaliser),
         start_std=mine.start_std[None],
+        unrelated=mine.unrelated[None],
+        mean_return=mine.mean_return[None],
     )
 
 

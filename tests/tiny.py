@@ -149,8 +149,11 @@ def data(seed: int = 0) -> TrainData:
             obs_std=jnp.asarray([0.5, 2.0, 1.0]),
             reward_mean=jnp.asarray(0.25, jnp.float32),
             reward_std=jnp.asarray(0.75, jnp.float32),
+            seen=jnp.ones(3),
         ),
         start_std=jnp.asarray([0.2, 0.0, 1.5]),
+        unrelated=jnp.asarray([False, False, True]),
+        mean_return=jnp.asarray(1.5),
         episodes=_episode_index(),
         return_to_go=normal(num),
         reward_of=jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]

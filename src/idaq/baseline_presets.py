@@ -42,6 +42,7 @@ _MACAW = {
     ("default", "simulator"): MacawConfig(
         hidden=(128, 128),
         code_dim=32,
+        hide_unrelated=True,
         normalise=True,
         positive_rates=True,
         policy_learning_rate=1e-3,
@@ -81,6 +82,7 @@ _BOREL = {
         sequence_episodes=1,
         elbo_prefixes=50,
         decoded_steps=100,
+        hide_unrelated=True,
         normalise=True,
         batch_size=1024,
         learner=Td3BcConfig(hidden=(256, 256)),

@@ -235,9 +235,11 @@ class _Adaptation:
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
     iterate: Annotated[
-        Literal["posterior", "untried"] | None, _unset("{posterior,untried}", AS_SET_UP)
+        Literal["posterior", "untried", "search"] | None,
+        _unset("{posterior,untried,search}", AS_SET_UP),
     ] = None
-    """Iterative episodes run the posterior, or once that repeats a hypothesis not tried yet."""
+    """Iterative episodes run the posterior; or once that repeats, the untried hypothesis nearest to
+    the best; or, as long as nothing resembles the logs, the farthest from all that were tried."""
     accept: Annotated[
         Literal["threshold", "improvement"] | None, _unset("{threshold,improvement}", AS_SET_UP)
     ] = None

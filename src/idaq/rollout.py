@@ -133,6 +133,7 @@ class HostRollouts:
         tasks, raw_keys = np.asarray(tasks, np.int64), np.asarray(jax.random.key_data(keys))
         units: list[PolicyUnit] = []
         names: list[list[bytes]] = []  # of every agent's episodes
+        unit_names: list[list[bytes]] = []  # of those that a unit runs
         size = max(1, min(UNIT_EPISODES, tasks.size // (2 * self._pool.num_workers)))
         for index in range(tasks.shape[0]):
             agent, mine = jax.tree.map(lambda x, i=index: x[i], (host_agents, hypotheses))
@@ -148,15 +149,18 @@ class HostRollouts:
                     hypotheses=jax.tree.map(lambda x, p=part: x[p], mine),
                     tasks=tasks[index, part],
                     keys=raw_keys[index, part],
-                    names=tuple(names[-1][part]),
                 )
                 for first in range(0, len(new), size):
-                    units.append(replace(whole, rows=tuple(new[first : first + size])))
-        for unit, episodes in zip(units, self._pool.results(units), strict=True):
-            for place, row in enumerate(unit.rows):
-                self._known[unit.names[row]] = Episodes(*(field[place] for field in episodes))
-        rows = [jax.tree.map(_stack, *(self._known[name] for name in each)) for each in names]
-        stacked: Episodes = jax.tree.map(_stack, *rows)
+                    rows = tuple(new[first : first + size])
+                    units.append(replace(whole, rows=rows))
+                    unit_names.append([names[-1][start + row] for row in rows])
+        for ran, episodes in zip(unit_names, self._pool.results(units), strict=True):
+            for place, name in enumerate(ran):
+                self._known[name] = Episodes(*(field[place] for field in episodes))
+        agents_episodes = [
+            jax.tree.map(_stack, *(self._known[name] for name in each)) for each in names
+        ]
+        stacked: Episodes = jax.tree.map(_stack, *agents_episodes)
         return stacked
 
 

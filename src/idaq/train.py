@@ -21,9 +21,10 @@ from idaq.data.device import (
     fit_normaliser,
     load_episodes,
     load_rows,
+    mean_return,
     returns_to_go,
-    start_std,
 )
+from idaq.data.starts import start_std, unrelated_starts
 from idaq.data.store import Dataset
 from idaq.metrics import MetricsLog
 from idaq.presets import TrainConfig
@@ -37,6 +38,8 @@ SEED_AXES = TrainData(
     train_tasks=0,
     normaliser=0,  # type: ignore[arg-type]
     start_std=0,
+    unrelated=0,
+    mean_return=0,
 )
 
 
@@ -59,7 +62,11 @@ def train_data(
         task_count=counts,
         train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
         normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
-        start_std=jnp.stack([start_std(dataset, tasks) for tasks in train_tasks]),
+        start_std=jnp.stack(
+            [jnp.asarray(start_std(dataset, tasks), jnp.float32) for tasks in train_tasks]
+        ),
+        unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
+        mean_return=jnp.stack([mean_return(dataset, tasks) for tasks in train_tasks]),
         episodes=load_episodes(dataset),
         return_to_go=None if discount is None else returns_to_go(dataset, discount),
         reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
@@ -73,6 +80,8 @@ def one_seed(data: TrainData, index: int) -> TrainData:
         train_tasks=data.train_tasks[index],
         normaliser=pick(data.normaliser),
         start_std=data.start_std[index],
+        unrelated=data.unrelated[index],
+        mean_return=data.mean_return[index],
     )
 
 

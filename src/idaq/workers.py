@@ -77,7 +77,6 @@ class PolicyUnit:
     hypotheses: Any  # [n, ...]
     tasks: NDArray[np.int64]  # [n]
     keys: NDArray[np.uint32]  # [n, 2], raw
-    names: tuple[bytes, ...]  # of the episodes, for whoever asked
     rows: tuple[int, ...] = ()
 
     def run(self) -> Episodes:

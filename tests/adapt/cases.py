@@ -60,6 +60,28 @@ CASES: dict[str, tuple[str, fakes.Targets, dict[str, Any]]] = {
             "num_iterative_episodes": 5,
         },
     ),
+    "search": (
+        "idaq-return",
+        EXACT,
+        {"keep_percent": 25.0, "iterate": "search", "num_iterative_episodes": 5},
+    ),
+    "search, best": (
+        "idaq-return",
+        NOISY,
+        {
+            "keep_percent": 25.0,
+            "iterate": "search",
+            "accept": "improvement",
+            "final": "best",
+            "episodes_per_hypothesis": 2,
+            "num_iterative_episodes": 5,
+        },
+    ),
+    "search by prediction error": (
+        "idaq-prediction-error",
+        EXACT,
+        {"keep_percent": 25.0, "iterate": "search", "num_iterative_episodes": 5},
+    ),
     "no iteration": ("idaq-return", NOISY, {"num_iterative_episodes": 1}),
     "prediction error": ("idaq-prediction-error", EXACT, {"keep_percent": 50.0}),
     "prediction error, best": (

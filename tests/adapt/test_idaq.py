@@ -29,10 +29,15 @@ def replay(case: str, seed: int, task: int, **mutations: Any) -> oracles.Replay:
         "keep_percent": int(config.keep_percent),
         "improvement": config.accept == "improvement",
         "best": config.final == "best",
-        "untried": list(PRIORS[seed]) if config.iterate == "untried" else None,
+        "untried": list(PRIORS[seed]) if config.iterate != "posterior" else None,
+        "logs": _logs(method) if config.iterate == "search" else None,
     }
     reference = found["hypotheses"][seed, task, : config.num_reference_episodes : repeats]
     return oracles.replay_idaq(list(reference.astype(np.float64)), quantify, **settings | mutations)
+
+
+def _logs(method: str) -> float:
+    return -fakes.LOGGED_RETURN if method == "idaq-return" else 0.0
 
 
 def agrees(case: str, seed: int, task: int, **mutations: Any) -> bool:
@@ -68,6 +73,10 @@ def test_every_decision(case: str) -> None:
         ("paper, half kept", {"best": True}),
         ("prediction error", {"keep_percent": 51}),
         ("untried", {"untried": None}),
+        ("search", {"logs": None}),
+        ("search", {"logs": -1e6}),
+        ("search, best", {"logs": 1e6}),
+        ("search by prediction error", {"logs": None}),
     ],
 )
 def test_decisions_fail_under_a_mutated_constant(case: str, mutation: dict[str, Any]) -> None:
@@ -134,6 +143,19 @@ def test_untried_runs_no_hypothesis_twice_while_there_are_others() -> None:
         assert len({tuple(row) for row in rows.tolist()}) == 8
     again = results("paper")["hypotheses"].reshape(-1, 8, 2)
     assert any(len({tuple(row) for row in rows.tolist()}) < 8 for rows in again)
+
+
+def test_search_goes_far_until_an_episode_resembles_the_logs() -> None:
+    """One good reference hypothesis, near one corner of the prior; or none."""
+    prior = [(0.0, 0.0), (8.0, 0.0), (0.0, 8.0), (8.0, 8.0)]
+    prior += [(1.0, 0.0), (0.0, 1.0), (4.0, 4.0), (7.0, 7.0)]
+    # tasks by the corner; the last is far from all of them, so that nothing resembles the logs
+    family = fakes.Targets(((0.0, 0.0), (8.0, 0.0), (0.0, 8.0), (8.0, 8.0), (40.0, 40.0)) * 2)
+    config = options(iterate="search", accept="improvement", final="best", keep_percent=25.0)
+    found = fakes.adapt("idaq-return", config, family, [fakes.agent(prior, OFFSETS)] * 3)
+    fifth = found["hypotheses"][0, :, 4]
+    assert (np.linalg.norm(fifth[[0, 5]], axis=-1) == 1.0).all()  # a neighbour of the good corner
+    np.testing.assert_array_equal(fifth[[4, 9]], [(4.0, 4.0)] * 2)  # the farthest of what is left
 
 
 def test_better_hypotheses_win_on_the_task() -> None:

@@ -100,15 +100,33 @@ def test_context_shift_is_nothing_where_all_tasks_start_alike() -> None:
     assert not tiny.close(other.encoder, plain.encoder, rtol=1e-5, atol=1e-6)
 
 
-def test_observation_noise_is_for_the_learner_alone() -> None:
-    before = tiny.first_state(SMALL)
-    plain, _ = tiny.compiled_update(SMALL)(before, tiny.data(), KEY)
-    noisy = replace(SMALL, config=replace(SMALL.config, observation_noise=0.5))
-    still = tiny.data()._replace(start_std=jnp.zeros(3))
-    for data, same in ((tiny.data(), False), (still, True)):
-        after, _ = tiny.compiled_update(noisy)(before, data, KEY)
-        assert tiny.close(after.encoder, plain.encoder, rtol=1e-5, atol=1e-6)
-        assert tiny.close(after.learner, plain.learner, rtol=1e-5, atol=1e-6) == same
+def test_what_is_hidden_reaches_no_network() -> None:
+    """Neither training nor the agent depends on it, once it is asked for."""
+    hiding = replace(SMALL, config=replace(SMALL.config, hide_unrelated=True))
+    data, other = tiny.data(), tiny.data(seed=1)
+    hidden = np.asarray(data.unrelated)
+    assert hidden.any()
+    changed = data._replace(
+        rows=data.rows._replace(
+            obs=jnp.where(hidden, other.rows.obs, data.rows.obs),
+            next_obs=jnp.where(hidden, other.rows.next_obs, data.rows.next_obs),
+        )
+    )
+    for algorithm, same in ((hiding, True), (SMALL, False)):
+        state = algorithm.init(data, KEY)
+        agents = []
+        for each in (data, changed):
+            after, _ = tiny.compiled_update(algorithm)(state, each, KEY)
+            agents.append(algorithm.finish(after, each))
+        assert tiny.close(agents[0], agents[1], rtol=0.0, atol=0.0) == same
+        episodes = tiny.episodes(2)
+        unseen = episodes._replace(obs=jnp.where(hidden, 9.0, episodes.obs))
+        views = [algorithm.encode(agents[0], e, jnp.ones(2, bool)) for e in (episodes, unseen)]
+        assert tiny.close(views[0], views[1], rtol=0.0, atol=0.0) == same
+        obs = episodes.obs[0, 0], unseen.obs[0, 0]
+        actions = [algorithm.act(agents[0], views[0], (), each, KEY)[0] for each in obs]
+        assert np.isfinite(actions[0]).all()
+        assert tiny.close(actions[0], actions[1], rtol=0.0, atol=0.0) == same
 
 
 @pytest.mark.parametrize("name", ["sac-brac+models", "sac+models", "td3-bc+models", "bc+models"])

@@ -1,6 +1,5 @@
 """The default learner: one whole update against loops, finite differences and Adam by hand."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,7 @@ from tests.algos.setting import (
     rows_of,
     shaken,
 )
-from tests.tiny import QUICK, close
+from tests.tiny import QUICK
 
 CONFIG = Td3BcConfig(
     hidden=(4,),
@@ -168,22 +167,3 @@ def test_meta_test_action_is_tanh_of_the_output(update: Update) -> None:
     for i in range(NUM_ROWS):
         expected = np.tanh(oracles.mlp(policy, [*update.rows.obs[i], *update.rows.z[i]]))
         assert oracles.agree(action[i], expected)
-
-
-def test_dropout_changes_the_policys_update_alone(update: Update) -> None:
-    config = replace(CONFIG, policy_dropout=0.5)
-    batch = update.batch
-    run = jax.jit(td3_bc.update, static_argnums=0, compiler_options=QUICK)
-    after, _ = run(config, update.before, batch, update.z, KEY)
-    again, _ = run(config, update.before, batch, update.z, KEY)
-    plain, _ = run(CONFIG, update.before, batch, update.z, KEY)
-    assert close(after.q, plain.q, rtol=1e-5, atol=1e-6)
-    assert not close(after.policy, plain.policy, rtol=1e-5, atol=1e-6)
-    assert close(after.policy, again.policy, rtol=0.0, atol=0.0)
-
-
-def test_the_agent_takes_the_policy_or_its_target(update: Update) -> None:
-    state = update.after
-    assert td3_bc.trained_policy(CONFIG, state) is state.policy
-    follows = replace(CONFIG, act_with_target=True)
-    assert td3_bc.trained_policy(follows, state) is state.target_policy

@@ -107,7 +107,7 @@ def test_init_is_deterministic_in_its_key(algorithm: Algorithm) -> None:
 def test_every_network_learns(algorithm: Algorithm) -> None:
     """The agent's networks and what trains them; some only in their phase."""
     before, after = tiny.first_state(algorithm), tiny.trained(algorithm, 2)
-    fixed = ("normaliser", "returns", "prior")
+    fixed = ("normaliser", "returns", "prior", "logged_return")
     agents = [algorithm.finish(state, tiny.data()) for state in (before, after)]
     parts = {
         name: tuple(getattr(each, name) for each in agents)

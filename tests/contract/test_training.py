@@ -23,6 +23,8 @@ def group_data(*tasks: tuple[int, ...]) -> TrainData:
         train_tasks=jnp.asarray(tasks, jnp.int32),
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num), data.normaliser),
         start_std=jnp.stack([data.start_std] * num),
+        unrelated=jnp.stack([data.unrelated] * num),
+        mean_return=jnp.stack([data.mean_return] * num),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from idaq.algos.batch import scale_action
-from idaq.data.device import fit_normaliser, load_rows, start_std
+from idaq.data.device import fit_normaliser, load_rows
 from idaq.data.store import Dataset, open_dataset, write_dataset
 from idaq.envs import POINT_FAMILIES
 from tests.data.test_store import METADATA, arrays
@@ -56,8 +56,3 @@ def test_a_dimension_that_hardly_varies_is_not_blown_up(tmp_path: Path) -> None:
     normaliser = fit_normaliser(open_dataset(tmp_path / "dataset"), np.arange(3), std_floor=0.05)
     assert float(normaliser.obs_std[1]) == pytest.approx(0.05)
     assert float(normaliser.obs_std[0]) > 0.5
-
-
-def test_start_std_is_of_the_training_tasks_first_observations(dataset: Dataset) -> None:
-    first = dataset.arrays["observations"][[0, 4, 8, 10]].astype(np.float64)  # of tasks 0 and 2
-    np.testing.assert_allclose(start_std(dataset, np.array([0, 2])), first.std(axis=0), rtol=1e-5)

@@ -17,7 +17,7 @@ class AdaptConfig:
     episodes_per_hypothesis: int = 1  # n_e
     reference: Literal["farthest", "farthest-first", "prior", "zero"] = "farthest"
     num_candidates: int = 20  # of which `farthest` takes the one farthest from those tried
-    iterate: Literal["posterior", "untried"] = "posterior"
+    iterate: Literal["posterior", "untried", "search"] = "posterior"
     accept: Literal["threshold", "improvement"] = "threshold"
     final: Literal["posterior", "best"] = "posterior"
     num_expert_episodes: int = 1  # of expert context

@@ -9,7 +9,11 @@ Choices beyond the paper's text, all options of `AdaptConfig`:
 1. `reference`: which hypotheses of the prior are tried.
 2. `iterate="untried"`: q(z | c) of a deterministic encoder proposes the same hypothesis until
    the context changes; instead of running it again, the iterative stage then tries the training
-   task's hypothesis nearest to the best one so far that has not been tried.
+   task's hypothesis nearest to the best one so far that has not been tried. `iterate="search"`
+   does so once an episode resembles the logs, that is, when the best uncertainty is closer to a
+   logged episode's than to the mean of what was tried. Until then the neighbourhood of the best
+   one is no better than any other, and the hypothesis farthest from all that were tried is next.
+   Embeddings of tasks that are alike lie close together, and of those one is enough.
 3. `accept="improvement"`: only an episode that is better than all before joins, which is what
    the released code does with returns; the threshold then follows the best episode.
 4. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
@@ -31,6 +35,7 @@ from idaq.algos.base import Algorithm
 from idaq.types import Array, Episodes, PyTree
 
 SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
+ALIKE = 0.1  # to `search`, those closer than this share of the prior's median distance are one
 
 
 class IdaqState(NamedTuple):
@@ -132,11 +137,30 @@ class Idaq:
         candidates = jnp.concatenate([posterior[None], prior])
         tried = jnp.arange(self.num_episodes) < state.memory.count
         distance = jnp.linalg.norm(candidates[:, None] - state.memory.hypotheses, axis=-1)
-        is_new = jnp.where(tried, distance, jnp.inf).min(axis=1) > SAME_HYPOTHESIS
+        from_tried = jnp.where(tried, distance, jnp.inf).min(axis=1)
+        is_new = from_tried > self._tolerance(prior)
         best = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
         from_best = jnp.where(is_new[1:], jnp.linalg.norm(prior - best, axis=-1), jnp.inf)
         use_prior = ~is_new[0] & is_new[1:].any()
-        return jnp.where(use_prior, prior[jnp.argmin(from_best)], posterior)
+        refined = jnp.where(use_prior, prior[jnp.argmin(from_best)], posterior)
+        if self.config.iterate == "untried":
+            return refined
+        explore = ~self._resembles_logs(agent, state) & is_new[1:].any()
+        return jnp.where(explore, prior[jnp.argmax(from_tried[1:])], refined)
+
+    def _tolerance(self, prior: Array) -> Any:
+        """How close to one that was tried a hypothesis is nothing new."""
+        if self.config.iterate == "untried":
+            return SAME_HYPOTHESIS
+        pairs = jnp.linalg.norm(prior[:, None] - prior, axis=-1)
+        first, second = jnp.triu_indices(prior.shape[0], 1)
+        return ALIKE * jnp.median(pairs[first, second])
+
+    def _resembles_logs(self, agent: PyTree, state: IdaqState) -> Any:
+        """Whether the best episode is closer to a logged one than to the mean of those tried."""
+        logs = self.uncertainty.of_logs(self.algorithm.logged_return(agent))
+        halfway = 0.5 * (logs + jnp.nanmean(state.uncertainty))
+        return jnp.nanmin(state.uncertainty) <= halfway
 
     def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Any:
         predict = partial(self.algorithm.predict, agent)

@@ -25,10 +25,15 @@ ENTRY_POINT_GROUP = "idaq.uncertainties"
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """A quantification and whether it needs the reward and dynamics models."""
+    """A quantification, whether it needs the reward and dynamics models, and what logs have.
+
+    `of_logs` takes the mean return of the training tasks' logged episodes and gives the uncertainty
+    that such an episode has under its own task's hypothesis: 0 for an error.
+    """
 
     quantify: Callable[[Episodes, PyTree, Predict], Any]
     needs_models: bool
+    of_logs: Callable[[Any], Any] = jnp.zeros_like
 
 
 def episode_return(episodes: Episodes, hypothesis: PyTree, predict: Predict) -> Any:
@@ -66,7 +71,7 @@ def _mean_over_steps(values: Array, valid: Array) -> Any:
 
 
 BUILT_IN = {
-    "return": Uncertainty(episode_return, needs_models=False),
+    "return": Uncertainty(episode_return, needs_models=False, of_logs=jnp.negative),
     "prediction-error": Uncertainty(prediction_error, needs_models=True),
     "prediction-variance": Uncertainty(prediction_variance, needs_models=True),
 }

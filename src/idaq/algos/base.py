@@ -77,6 +77,10 @@ class Algorithm(Protocol):
         """The hypotheses of the training tasks, [num_train_tasks, ...]."""
         ...
 
+    def logged_return(self, agent: PyTree) -> Any:
+        """The mean return of the training tasks' logged episodes, []."""
+        ...
+
     def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         """What the ensemble expects of one episode under a hypothesis, beside what happened."""
         ...

@@ -12,15 +12,16 @@ from idaq.types import Array, Spec, Transition
 
 
 class Normaliser(NamedTuple):
-    """Affine maps to about zero mean and unit size."""
+    """Affine maps to about zero mean and unit size; what is hidden is zero."""
 
     obs_mean: Any  # [obs_dim]
     obs_std: Any  # [obs_dim]
     reward_mean: Any  # []
     reward_std: Any  # []
+    seen: Any  # [obs_dim], 1, or 0 for what is hidden
 
     def obs(self, obs: Array) -> Any:
-        return (obs - self.obs_mean) / self.obs_std
+        return (obs - self.obs_mean) / self.obs_std * self.seen
 
     def reward(self, reward: Array) -> Any:
         return (reward - self.reward_mean) / self.reward_std
@@ -44,6 +45,8 @@ class TrainData(NamedTuple):
     train_tasks: Any  # [num_train_tasks]
     normaliser: Normaliser
     start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
+    unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (data/starts.py)
+    mean_return: Any  # [], of the training tasks' episodes
     episodes: Any = None  # EpisodeIndex
     return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
     reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
@@ -63,8 +66,20 @@ def unscale_action(spec: Spec, action: Array) -> Any:
 
 def identity_normaliser(obs_dim: int) -> Normaliser:
     """Leaves everything as it is."""
-    one = jnp.ones(())
-    return Normaliser(jnp.zeros(obs_dim), jnp.ones(obs_dim), jnp.zeros(()), one)
+    zeros, ones = jnp.zeros(obs_dim), jnp.ones(obs_dim)
+    return Normaliser(zeros, ones, jnp.zeros(()), jnp.ones(()), seen=ones)
+
+
+def hide(normaliser: Normaliser, hidden: Array) -> Normaliser:
+    """The same, with the hidden observations [obs_dim] out of sight."""
+    return normaliser._replace(seen=jnp.where(hidden, 0.0, normaliser.seen))
+
+
+def choose_normaliser(config: Any, data: TrainData) -> Normaliser:
+    """The training tasks' or none, as a configuration asks for; what it hides is hidden."""
+    identity = identity_normaliser(data.rows.obs.shape[1])
+    normaliser = data.normaliser if config.normalise else identity
+    return hide(normaliser, data.unrelated) if config.hide_unrelated else normaliser
 
 
 def sample_tasks(data: TrainData, num: int, key: Array) -> Any:
@@ -138,4 +153,15 @@ def no_data(spec: Spec, num_train_tasks: int) -> TrainData:
     obs, action = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
     rows = Transition(obs, action, jnp.zeros(1), obs, jnp.zeros(1))
     index = EpisodeIndex(tasks, tasks, tasks, tasks)
-    return TrainData(rows, tasks, tasks, tasks, one, one.obs_mean, index, jnp.zeros(1))
+    return TrainData(
+        rows=rows,
+        task_start=tasks,
+        task_count=tasks,
+        train_tasks=tasks,
+        normaliser=one,
+        start_std=one.obs_mean,
+        unrelated=one.obs_mean > 0,
+        mean_return=one.reward_mean,
+        episodes=index,
+        return_to_go=jnp.zeros(1),
+    )

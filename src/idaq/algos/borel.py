@@ -36,7 +36,7 @@ from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
     TrainData,
-    identity_normaliser,
+    choose_normaliser,
     no_data,
     normalise_rows,
     rows_at,
@@ -74,6 +74,7 @@ class BorelConfig:
     batch_size: int = 256  # transitions per update of the learner
     relabel: bool = False  # needs a family that can compute rewards
     relabel_share: float = 0.5  # of the episodes come from other tasks
+    hide_unrelated: bool = False  # as FOCAL's
     normalise: bool = False
     std_floor: float = 0.05
     learner: SacBracConfig | Td3BcConfig | BcConfig = field(
@@ -111,6 +112,7 @@ class Agent(NamedTuple):
     policy: PyTree
     normaliser: Normaliser
     prior: Any  # [num_train_tasks, memory_dim]
+    logged_return: Any  # [], mean of the training tasks' episodes
 
 
 class Sequences(NamedTuple):
@@ -162,7 +164,7 @@ class Borel:
             vae=networks,
             vae_opt=optax.adam(config.vae_learning_rate).init(networks),
             learner=self._learner.init(config.learner, augmented, 0, learner_key),
-            normaliser=data.normaliser if config.normalise else identity_normaliser(spec.obs_dim),
+            normaliser=choose_normaliser(config, data),
         )
 
     def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
@@ -184,14 +186,16 @@ class Borel:
             sequences = _in_a_row(normalise_rows(state.normaliser, rows), valid)
             return self._memories(state.vae.encoder, sequences)[0, -1]
 
-        return self._agent(state, jax.lax.map(read_task, data.train_tasks))
+        return self._agent(state, jax.lax.map(read_task, data.train_tasks), data.mean_return)
 
     def agent_shapes(self, num_train_tasks: int) -> Agent:
         """The shapes of an agent, to read one back from a file."""
 
         def fresh_agent() -> Agent:
-            state = self.init(no_data(self.spec, num_train_tasks), jax.random.key(0))
-            return self._agent(state, jnp.zeros((num_train_tasks, self.config.memory_dim)))
+            data = no_data(self.spec, num_train_tasks)
+            state = self.init(data, jax.random.key(0))
+            prior = jnp.zeros((num_train_tasks, self.config.memory_dim))
+            return self._agent(state, prior, data.mean_return)
 
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
@@ -212,6 +216,9 @@ class Borel:
 
     def prior(self, agent: Agent) -> Any:
         return agent.prior
+
+    def logged_return(self, agent: Agent) -> Any:
+        return agent.logged_return
 
     def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         raise IdaqError("BOReL has no reward and dynamics models.", "Choose another method.")
@@ -342,9 +349,9 @@ class Borel:
         rows = sequences.rows
         return vae.unroll(encoder, rows.obs, rows.action, rows.reward, sequences.valid)
 
-    def _agent(self, state: State, prior: Any) -> Agent:
+    def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
         policy = self._learner.trained_policy(self.config.learner, state.learner)
-        return Agent(state.vae.encoder, policy, state.normaliser, prior)
+        return Agent(state.vae.encoder, policy, state.normaliser, prior, logged_return)
 
     @property
     def _learner(self) -> Any:

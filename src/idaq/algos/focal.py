@@ -14,8 +14,10 @@ Where it departs from the released code:
    between the training tasks' first observations. Where every task has, say, an object in a place
    of its own, that place tells the training tasks apart better than anything else, so an encoder
    learns it by heart and says nothing useful of a new task. What can be seen at once need not be
-   inferred. `observation_noise` does the like to the learner, row by row, which otherwise looks
-   the goal up by the object's place instead of reading it from z.
+   inferred.
+5. With `hide_unrelated`, what differs between the training tasks' first observations and does not
+   foretell what their experts do is hidden from every network (data/starts.py): a policy would
+   look the task up by it instead of reading z.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +33,7 @@ from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
     TrainData,
-    identity_normaliser,
+    choose_normaliser,
     no_data,
     normalise_rows,
     rows_at,
@@ -74,9 +76,8 @@ class ContextConfig:
     meta_batch_size: int = 16
     batch_size: int = 256
     context_size: int = 400
-    # in standard deviations of the training tasks' first observations
-    context_shift: float = 0.0  # one shift for a whole context of the encoder
-    observation_noise: float = 0.0  # on every observation of the learner
+    context_shift: float = 0.0  # in standard deviations of the training tasks' first observations
+    hide_unrelated: bool = False
     normalise: bool = False
     std_floor: float = 0.05
     learner: sac_brac.SacBracConfig | td3_bc.Td3BcConfig | bc.BcConfig = field(
@@ -88,7 +89,7 @@ class ContextConfig:
         require(self, "latent_dim", "encoder_hidden", least=1, most=MAX_SIZE)
         require(self, "meta_batch_size", "batch_size", "context_size", least=1, most=MAX_SIZE)
         require(self, "encoder_learning_rate", above=0, most=1)
-        require(self, "metric_weight", "context_shift", "observation_noise", least=0)
+        require(self, "metric_weight", "context_shift", least=0)
         require(self, "std_floor", above=0)
 
 
@@ -118,6 +119,7 @@ class Agent(NamedTuple):
     ensemble: dynamics.Ensemble | None
     normaliser: Normaliser
     prior: Any  # [num_train_tasks, latent_dim]
+    logged_return: Any  # [], mean of the training tasks' episodes
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class ContextBased:
             learner=self._learner.init(config.learner, spec, config.latent_dim, learner_key),
             ensemble=ensemble,
             ensemble_opt=ensemble_opt,
-            normaliser=data.normaliser if config.normalise else identity_normaliser(spec.obs_dim),
+            normaliser=choose_normaliser(config, data),
         )
 
     def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
@@ -174,11 +176,6 @@ class ContextBased:
         rows = normalise_rows(state.normaliser, rows)
         num_batches = self._learner.num_batches(config.learner)
         batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
-        if config.observation_noise > 0:
-            noise = jax.random.normal(jax.random.fold_in(batch_key, 1), batch.obs.shape)
-            batch = batch._replace(
-                obs=batch.obs + config.observation_noise * data.start_std * noise
-            )
         batches = split_batches(normalise_rows(state.normaliser, batch), num_batches)
         first = Transition(*(field[0] for field in batches))
 
@@ -223,14 +220,16 @@ class ContextBased:
             rows = normalise_rows(state.normaliser, rows_at(data, places))
             return self._embed(state.encoder, *rows[:3], is_own.astype(jnp.float32))
 
-        return self._agent(state, jax.lax.map(embed_task, data.train_tasks))
+        return self._agent(state, jax.lax.map(embed_task, data.train_tasks), data.mean_return)
 
     def agent_shapes(self, num_train_tasks: int) -> Agent:
         """The shapes of an agent, to read one back from a file."""
 
         def fresh_agent() -> Agent:
-            state = self.init(no_data(self.spec, num_train_tasks), jax.random.key(0))
-            return self._agent(state, jnp.zeros((num_train_tasks, self.config.latent_dim)))
+            data = no_data(self.spec, num_train_tasks)
+            state = self.init(data, jax.random.key(0))
+            prior = jnp.zeros((num_train_tasks, self.config.latent_dim))
+            return self._agent(state, prior, data.mean_return)
 
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
@@ -244,6 +243,9 @@ class ContextBased:
 
     def prior(self, agent: Agent) -> Any:
         return agent.prior
+
+    def logged_return(self, agent: Agent) -> Any:
+        return agent.logged_return
 
     def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         """The ensemble's view of one episode [horizon, ...]."""
@@ -306,9 +308,9 @@ class ContextBased:
         """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
         return context.embed_context(encoder, obs, action, reward, weight)
 
-    def _agent(self, state: State, prior: Any) -> Agent:
+    def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
         policy = self._learner.trained_policy(self.config.learner, state.learner)
-        return Agent(state.encoder, policy, state.ensemble, state.normaliser, prior)
+        return Agent(state.encoder, policy, state.ensemble, state.normaliser, prior, logged_return)
 
     @property
     def _learner(self) -> Any:

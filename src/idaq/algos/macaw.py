@@ -30,8 +30,8 @@ from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
     TrainData,
+    choose_normaliser,
     contiguous_places,
-    identity_normaliser,
     is_training_row,
     no_data,
     random_places,
@@ -77,6 +77,7 @@ class Agent(NamedTuple):
     normaliser: Normaliser
     returns: Returns
     prior: Any  # [num_train_tasks, num_weights + 1]
+    logged_return: Any  # [], mean of the training tasks' episodes
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,7 @@ class Macaw:
             policy_opt=optax.adam(config.policy_learning_rate).init(networks[:2]),
             value_opt=optax.adam(config.value_learning_rate).init(networks.value),
             rates_opt=optax.adam(config.rate_learning_rate).init(rates),
-            normaliser=(
-                data.normaliser if config.normalise else identity_normaliser(self.spec.obs_dim)
-            ),
+            normaliser=choose_normaliser(config, data),
             returns=_fit_returns(data) if config.normalise else Returns(*_zero_and_one()),
         )
 
@@ -196,17 +195,17 @@ class Macaw:
                 self._inner.step(state.networks, state.rates, before, rows), False
             )
 
-        prior = jax.lax.map(adapt, data.train_tasks)
-        return Agent(state.networks, state.rates, state.normaliser, state.returns, prior)
+        return _agent(state, jax.lax.map(adapt, data.train_tasks), data.mean_return)
 
     def agent_shapes(self, num_train_tasks: int) -> Agent:
         """The shapes of an agent, to read one back from a file."""
 
         def fresh_agent() -> Agent:
-            state = self.init(no_data(self.spec, num_train_tasks), jax.random.key(0))
+            data = no_data(self.spec, num_train_tasks)
+            state = self.init(data, jax.random.key(0))
             size = weight_transform.num_weights(self._inner.policy_sizes) + 1
             prior = jnp.zeros((num_train_tasks, size))
-            return Agent(state.networks, state.rates, state.normaliser, state.returns, prior)
+            return _agent(state, prior, data.mean_return)
 
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
@@ -217,6 +216,9 @@ class Macaw:
 
     def prior(self, agent: Agent) -> Any:
         return agent.prior
+
+    def logged_return(self, agent: Agent) -> Any:
+        return agent.logged_return
 
     def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
         raise IdaqError("MACAW has no reward and dynamics models.", "Choose another method.")
@@ -275,6 +277,11 @@ class Macaw:
         )
         flat: Logged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         return flat
+
+
+def _agent(state: State, prior: Any, logged_return: Any) -> Agent:
+    kept = (state.networks, state.rates, state.normaliser, state.returns)
+    return Agent(*kept, prior, logged_return)
 
 
 def _zero_and_one() -> tuple[Any, Any]:

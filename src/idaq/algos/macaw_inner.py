@@ -39,6 +39,7 @@ class MacawConfig:
     inner_batch_size: int = 256
     outer_batch_size: int = 256
     discount: float = 0.99
+    hide_unrelated: bool = False  # as FOCAL's
     normalise: bool = False
     std_floor: float = 0.05
     fine_tuning_steps: int = 20  # after every online episode

@@ -15,7 +15,7 @@ import optax
 
 from idaq.algos.losses import td3_bc_policy_loss, td_target, twin_error
 from idaq.config import MAX_SIZE, require
-from idaq.nets import critic, mlp, policy
+from idaq.nets import critic, policy
 from idaq.types import Array, PyTree, Spec, Transition
 
 
@@ -31,15 +31,12 @@ class Td3BcConfig:
     bc_weight: float = 1.0
     target_noise: float = 0.2
     target_noise_max: float = 0.5
-    policy_dropout: float = 0.0  # of hidden units, while the policy is trained
-    act_with_target: bool = False  # the agent takes the slowly following policy along
 
     def __post_init__(self) -> None:
         require(self, "hidden", least=1, most=MAX_SIZE)
         require(self, "learning_rate", "target_rate", above=0, most=1)
         require(self, "discount", least=0, most=1)
         require(self, "bc_weight", "target_noise", "target_noise_max", least=0)
-        require(self, "policy_dropout", least=0, most=0.9)
 
 
 class Td3BcState(NamedTuple):
@@ -72,7 +69,7 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
 
 def trained_policy(config: Td3BcConfig, state: Td3BcState) -> PyTree:
     """The policy that an agent takes along."""
-    return state.target_policy if config.act_with_target else state.policy
+    return state.policy
 
 
 def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
@@ -116,12 +113,8 @@ def update(
     q = optax.apply_updates(state.q, q_step)
 
     # --- Update policy ---
-    dropout = None
-    if config.policy_dropout > 0:
-        dropout = mlp.Dropout(config.policy_dropout, jax.random.fold_in(key, 1))
-
     def policy_loss(params: PyTree) -> Any:
-        action = policy.deterministic(params, batch.obs, z, dropout)
+        action = policy.deterministic(params, batch.obs, z)
         value = critic.q_value(q[0], batch.obs, z, action)
         return td3_bc_policy_loss(value, action, batch.action, config.bc_weight)
 

@@ -29,7 +29,7 @@ from idaq.envs import get_family
 from idaq.evaluate import evaluate
 from idaq.presets import resolve, with_ensemble_size
 from idaq.rollout import make_rollouts
-from idaq.train import new_state, run_updates
+from idaq.train import new_state, one_seed, run_updates
 from idaq.types import Spec, Transition
 
 MATMUL_SIZE = 2048
@@ -145,12 +145,7 @@ def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
     data = random_data(family.spec)
     keys = jnp.stack([jax.random.key(0)])
     state = jax.tree.map(lambda x: x[0], new_state(algorithm, data, keys))
-    single = data._replace(
-        train_tasks=data.train_tasks[0],
-        normaliser=jax.tree.map(lambda x: x[0], data.normaliser),
-        start_std=data.start_std[0],
-    )
-    agents = jax.tree.map(lambda x: x[None], algorithm.finish(state, single))
+    agents = jax.tree.map(lambda x: x[None], algorithm.finish(state, one_seed(data, 0)))
     adapter = make_adapter("idaq-return", AdaptConfig(), algorithm)
     rollouts = make_rollouts(family, algorithm)
     tasks = jnp.arange(num_tasks)[None]
@@ -187,6 +182,8 @@ def random_data(spec: Spec) -> TrainData:
         train_tasks=jnp.arange(NUM_TASKS)[None],
         normaliser=jax.tree.map(lambda x: x[None], one),
         start_std=jnp.ones((1, spec.obs_dim)),
+        unrelated=jnp.zeros((1, spec.obs_dim), bool),
+        mean_return=jnp.zeros(1),
         episodes=episodes,
         return_to_go=jax.random.normal(reward_key, (num,)),
     )

@@ -61,18 +61,14 @@ def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) ->
         obs_std=_device(np.maximum(obs.std(axis=0), std_floor)),
         reward_mean=_device(reward.mean()),
         reward_std=_device(np.maximum(reward.std(), REWARD_STD_FLOOR)),
+        seen=jnp.ones(obs.shape[1]),
     )
 
 
-def start_std(dataset: Dataset, train_tasks: IntArray) -> Any:
-    """How much the first observations of the training tasks' episodes vary, [obs_dim].
-
-    What varies there is what an agent can see of its task without trying anything.
-    """
-    arrays = dataset.arrays
-    is_train = np.isin(arrays["episode_task"], train_tasks)
-    first = arrays["observations"][arrays["episode_offsets"][:-1][is_train]]
-    return _device(np.asarray(first, np.float64).std(axis=0))
+def mean_return(dataset: Dataset, train_tasks: IntArray) -> Any:
+    """The mean return of the training tasks' episodes."""
+    is_train = np.isin(dataset.arrays["episode_task"], train_tasks)
+    return _device(dataset.episode_returns()[is_train].mean())
 
 
 def _device(value: NDArray[np.float64] | np.float64) -> Any:

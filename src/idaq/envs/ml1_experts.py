@@ -60,6 +60,8 @@ MENDS = {
     "push": Mend(hold_after=8, open_wide=True),
     "push-back": Mend(hold_after=8, shift_object=(0.0, 0.0, -0.005)),
     "push-wall": Mend(hold_after=8),
+    "reach": Mend(shift_goal=(0.0, 0.0, 0.045)),
+    "reach-wall": Mend(shift_goal=(0.0, 0.0, 0.03)),
     "shelf-place": Mend(hold_after=8),
     "stick-pull": Mend(shift_goal=(0.05, -0.03, 0.14)),
     "stick-push": Mend(hold_after=8),

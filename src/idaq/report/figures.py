@@ -78,13 +78,17 @@ def draw_uncertainty(results: RunResults, path: Path) -> bool:
 
 
 def _scatter_uncertainty(axes: Axes, method: MethodResults, task: int) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     judged = np.s_[:, :-1]
     uncertainty, returns, kept = (
         method.first[name][judged] for name in ("uncertainty", "returns", "kept")
     )  # each [tasks, episodes - 1]
     if uncertainty.min() > 0.0 and uncertainty.max() / uncertainty.min() > LOG_SCALE_RATIO:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     others = np.arange(len(kept)) != task
     for chosen, colour in (~kept, style.REJECTED), (kept, style.KEPT):
         behind = chosen & others[:, None]

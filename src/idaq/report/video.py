@@ -232,7 +232,6 @@ def _episode(
         hypotheses=results["hypotheses"][batch, index],
         tasks=np.asarray(split.test[batch], np.int64),
         keys=np.asarray(jax.random.key_data(keys))[batch],
-        names=(),
         rows=(place - first,),
     )
 
