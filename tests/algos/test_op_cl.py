@@ -56,7 +56,10 @@ def encoder_losses(values: oracles.Floats) -> dict[str, float]:
     target_noise = np.asarray(jax.random.normal(learner_key, flat[1].shape), np.float64)
     # the loss of Q at z; the target at the constant sample
     embeddings = (np.repeat(each, config.batch_size, axis=0) for each in (z, constant))
-    rows, fixed = (oracles.Rows._make([*flat, each]) for each in embeddings)
+    obs, action, reward, next_obs, terminated = flat
+    rows, fixed = (
+        oracles.Rows(obs, action, reward, next_obs, terminated, each) for each in embeddings
+    )
     q_loss = _td3_loss(learner, rows, fixed, target_noise)
     zero, one = np.zeros(tiny.LATENT_DIM), np.ones(tiny.LATENT_DIM)
     kl = np.mean([expected.gaussian_kl(m, v, zero, one) for m, v in posteriors])
