@@ -42,6 +42,14 @@ class ActsAsBelieved:
     name: str = "acts-as-believed"
     version: int = 1
 
+    @property
+    def phases(self) -> tuple[tuple[int, "ActsAsBelieved"], ...]:
+        return ((0, self),)
+
+    @property
+    def return_discount(self) -> float | None:
+        return None
+
     def init(self, data: TrainData, key: Array) -> PyTree:
         raise NotImplementedError
 

@@ -27,6 +27,23 @@ NETWORKS = (
     *("--set", "algorithm.meta_batch_size=2"),
     *("--set", "train.log_every_updates=1", "train.checkpoint_every_updates=2"),
 )
+SMALL_NETWORKS = {  # of the baselines
+    "op-cl": (
+        *("algorithm.encoder_hidden=[8]", "algorithm.learner.hidden=[8]"),
+        *("algorithm.ensemble.hidden=[8]", "algorithm.latent_dim=2", "algorithm.meta_batch_size=2"),
+        *("algorithm.batch_size=4", "algorithm.context_size=4"),
+    ),
+    "macaw": (
+        *("algorithm.hidden=[8]", "algorithm.code_dim=4", "algorithm.meta_batch_size=2"),
+        *("algorithm.inner_batch_size=4", "algorithm.outer_batch_size=4"),
+        *("algorithm.fine_tuning_steps=2", "adapt.num_expert_episodes=1"),
+    ),
+    "borel": (
+        *("algorithm.memory_dim=8", "algorithm.learner.hidden=[8]", "algorithm.vae_updates=2"),
+        *("algorithm.meta_batch_size=2", "algorithm.batch_size=4", "algorithm.relabel=true"),
+        *("algorithm.elbo_prefixes=3", "algorithm.decoded_steps=3"),
+    ),
+}
 TRAINING = ("--updates", "5", *NETWORKS)
 EPISODES = ("--n-r", "2", "--n-i", "2")
 JOB = (*TRAINING, *EPISODES, "--trajectories", "2")

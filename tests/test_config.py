@@ -15,7 +15,7 @@ from idaq.algos.td3_bc import Td3BcConfig
 from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
-from idaq.presets import PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
+from idaq.presets import ALGORITHMS, PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
 
 RUN = RunConfig(
     algorithm=Config(learner=Td3BcConfig(), ensemble=EnsembleConfig()),
@@ -30,8 +30,10 @@ def through_json(config: Any) -> Any:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_preset_survives_json(preset: str, family: str) -> None:
-    config = resolve(preset, family)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_preset_survives_json(preset: str, family: str, algorithm: str) -> None:
+    config = resolve(preset, family, algorithm)
+    assert config.algorithm.kind == algorithm
     again = through_json(config)
     assert again == config
     assert hash(again) == hash(config)
@@ -142,14 +144,16 @@ def test_a_wrong_override_is_refused(assignment: str) -> None:
 
 def test_learner_can_be_replaced_as_a_whole() -> None:
     values = json.dumps(to_dict(SacBracConfig(divergence="none")))
-    changed = override(RUN, f"algorithm.learner={values}")
+    changed: Any = override(RUN, f"algorithm.learner={values}")
     assert changed.algorithm.learner == SacBracConfig(divergence="none")
 
 
 def test_ensemble_size() -> None:
-    changed = with_ensemble_size(RUN, 7).algorithm.ensemble
-    assert changed == EnsembleConfig(size=7)
-    assert with_ensemble_size(RUN, 0).algorithm.ensemble is None
+    changed, without = (with_ensemble_size(RUN, size).algorithm for size in (7, 0))
+    assert isinstance(changed, Config)
+    assert changed.ensemble == EnsembleConfig(size=7)
+    assert isinstance(without, Config)
+    assert without.ensemble is None
     for size in (-1, 1):
         with pytest.raises(IdaqError, match=f"L is {size}"):
             with_ensemble_size(RUN, size)
@@ -166,7 +170,9 @@ def test_paper_preset_follows_the_papers_table() -> None:
     """Appendix C for the point environments, and no BRAC there as released."""
     for family in POINT_FAMILIES:
         config = resolve("paper", family)
-        algorithm, learner = config.algorithm, config.algorithm.learner
+        algorithm = config.algorithm
+        assert isinstance(algorithm, Config)
+        learner = algorithm.learner
         assert isinstance(learner, SacBracConfig)
         assert (algorithm.meta_batch_size, algorithm.batch_size) == (16, 256)
         assert (algorithm.latent_dim, algorithm.context_size) == (20, 1024)

@@ -12,6 +12,9 @@ import pytest
 
 from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
+from idaq.algos.base import Algorithm
+from idaq.algos.borel import Borel
+from idaq.algos.macaw import Macaw
 from idaq.evaluate import Results, evaluate
 from idaq.rollout import HostRollouts, Rollouts, ScannedRollouts, make_rollouts
 from idaq.types import Episodes, PyTree
@@ -245,6 +248,33 @@ def test_both_engines_give_the_same_results() -> None:
     for name, value in found.items():
         assert value.dtype == expected[name].dtype, name
         np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "method"),
+    [
+        (Macaw(tiny.MACAW, fakes.SPEC), "idaq-return"),
+        (Borel(tiny.BOREL, fakes.SPEC), "belief"),
+    ],
+    ids=["adapted weights", "a belief that is carried"],
+)
+def test_both_engines_run_other_hypotheses_alike(algorithm: Algorithm, method: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = algorithm.agent_shapes(4)
+    agents = jax.tree.map(lambda x: rng.uniform(0.05, 0.4, (1, *x.shape)).astype("f4"), shapes)
+    agents.prior[..., -1] = (
+        0.0  # MACAW's actions have no noise then, which engines draw differently
+    )
+    adapter = make_adapter(method, CONFIG, algorithm)
+    host = HostRollouts(HostTargets(TARGETS, LENGTHS), algorithm, InlinePool())
+    scanned = ScannedRollouts(fakes.Targets(TARGETS, LENGTHS), algorithm)
+    found, expected = (
+        evaluate(each, adapter, agents, jnp.arange(3)[None], tiny.keys(0))
+        for each in (host, scanned)
+    )
+    assert len(np.unique(found["returns"])) > 3
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_methods_share_the_reference_stage() -> None:

@@ -13,9 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idaq.algos.batch import Normaliser, TrainData
+from idaq.algos.base import Algorithm
+from idaq.algos.batch import EpisodeIndex, Normaliser, TrainData
 from idaq.algos.bc import BcConfig
-from idaq.algos.focal import Agent, Config, EnsembleConfig, Focal, State
+from idaq.algos.borel import Borel, BorelConfig
+from idaq.algos.focal import Config, EnsembleConfig, Focal
+from idaq.algos.macaw import Macaw
+from idaq.algos.macaw_inner import MacawConfig
+from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
@@ -25,6 +30,7 @@ QUICK = {"xla_backend_optimization_level": 0}
 SPEC = Spec(obs_dim=3, action_dim=2, action_low=(-0.5, -1.0), action_high=(0.5, 3.0), horizon=4)
 NUM_TASKS = 6
 TASK_COUNTS = (8, 5, 8, 3, 8, 8)  # rows; episodes may differ in length
+EPISODE_LENGTHS = ((4, 4), (4, 1), (4, 4), (3,), (4, 4), (4, 4))
 TRAIN_TASKS = (0, 1, 3, 4)
 LATENT_DIM = 3
 
@@ -57,6 +63,57 @@ ALGORITHMS = {
     for name, learner in LEARNERS.items()
     for suffix, ensemble in (("", None), ("+models", EnsembleConfig(size=2, hidden=(8,))))
 }
+
+
+_CONTEXT: dict[str, Any] = {
+    "latent_dim": LATENT_DIM,
+    "encoder_hidden": (8,),
+    "meta_batch_size": 4,
+    "batch_size": 5,
+    "context_size": 6,
+    "normalise": True,
+}
+OP_CL = OpClConfig(**_CONTEXT, learner=Td3BcConfig(hidden=(8,)))
+MACAW = MacawConfig(
+    hidden=(6, 5),
+    code_dim=3,
+    advantage_hidden=(4,),
+    meta_batch_size=3,
+    inner_batch_size=6,
+    outer_batch_size=5,
+    discount=0.9,
+    normalise=True,
+    fine_tuning_steps=2,
+)
+BOREL = BorelConfig(
+    latent_dim=2,
+    embed_dim=4,
+    memory_dim=5,
+    decoder_hidden=(6,),
+    vae_updates=1,
+    meta_batch_size=3,
+    batch_size=7,
+    normalise=True,
+    learner=Td3BcConfig(hidden=(8,)),
+)
+BASELINES: dict[str, Algorithm] = {
+    "op-cl": OpCl(OP_CL, SPEC),
+    "op-cl, sac-brac+models": OpCl(
+        replace(OP_CL, learner=LEARNERS["sac-brac"], ensemble=EnsembleConfig(size=2, hidden=(8,))),
+        SPEC,
+    ),
+    "macaw": Macaw(MACAW, SPEC),
+    "macaw, raw": Macaw(replace(MACAW, normalise=False, positive_rates=True), SPEC),
+    "borel": Borel(BOREL, SPEC),
+    "borel, policy": Borel(BOREL, SPEC, phase="policy"),
+    "borel, oracle": Borel(replace(BOREL, relabel=True, elbo_prefixes=3, decoded_steps=2), SPEC),
+}
+EVERY: dict[str, Algorithm] = {**ALGORITHMS, **BASELINES}
+
+
+def reward_of(task: Array, obs: Array, action: Array, next_obs: Array) -> Any:
+    """The reward oracle of the tasks."""
+    return jnp.sin(task + next_obs.sum() + 0.5 * action[0])
 
 
 def changed(name: str, **changes: Any) -> Focal:
@@ -97,7 +154,17 @@ def data(seed: int = 0) -> TrainData:
         start_std=jnp.asarray([0.2, 0.0, 1.5]),
         unrelated=jnp.asarray([False, False, True]),
         mean_return=jnp.asarray(1.5),
+        episodes=_episode_index(),
+        return_to_go=normal(num),
+        reward_of=jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
     )
+
+
+def _episode_index() -> EpisodeIndex:
+    lengths = np.asarray([each for task in EPISODE_LENGTHS for each in task])
+    counts = np.asarray([len(task) for task in EPISODE_LENGTHS])
+    places = (np.cumsum(lengths) - lengths, lengths, np.cumsum(counts) - counts, counts)
+    return EpisodeIndex(*(jnp.asarray(each, jnp.int32) for each in places))
 
 
 def episodes(num: int, seed: int = 0) -> Episodes:
@@ -139,23 +206,24 @@ class Counted:
 
 
 @cache
-def compiled_update(algorithm: Focal) -> Counted:
+def compiled_update(algorithm: Algorithm) -> Counted:
     """The update of an algorithm, compiled once per session."""
     return Counted(algorithm.update)
 
 
 @cache
-def first_state(algorithm: Focal, seed: int = 0) -> State:
+def first_state(algorithm: Algorithm, seed: int = 0) -> Any:
     """A fresh state."""
     return algorithm.init(data(), jax.random.key(seed))
 
 
-def trained(algorithm: Focal, num: int, seed: int = 0, on: TrainData | None = None) -> State:
-    """The state after `num` updates."""
+def trained(algorithm: Algorithm, num: int, seed: int = 0, on: TrainData | None = None) -> Any:
+    """The state after `num` updates, each as in its phase."""
     state = first_state(algorithm, seed)
     for index in range(num):
         key = jax.random.fold_in(jax.random.key(seed), index)
-        state, _ = compiled_update(algorithm)(state, on or data(), key)
+        phase = [each for first, each in algorithm.phases if first <= index][-1]
+        state, _ = compiled_update(phase)(state, on or data(), key)
     return state
 
 
@@ -190,6 +258,6 @@ def keys(*seeds: int) -> Array:
 
 
 @cache
-def agent(algorithm: Focal, num_updates: int = 2) -> Agent:
+def agent(algorithm: Algorithm, num_updates: int = 2) -> Any:
     """The agent after a few updates."""
     return algorithm.finish(trained(algorithm, num_updates), data())

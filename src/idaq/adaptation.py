@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq import checkpoint
-from idaq.adapt import make_adapter, method_names, needs_models
+from idaq.adapt import check_method_of, make_adapter, method_names, needs_models
 from idaq.adapt.base import Adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.algos import make_algorithm
@@ -23,7 +23,7 @@ from idaq.envs import get_family
 from idaq.envs.base import TaskFamily
 from idaq.errors import IdaqError
 from idaq.evaluate import evaluate
-from idaq.presets import RunConfig
+from idaq.presets import RunConfig, has_models
 from idaq.rollout import Rollouts, make_rollouts
 from idaq.run_dir import RunDir, read_json
 from idaq.training import open_run_data, run_config, split_of
@@ -76,6 +76,7 @@ def _check_adaptation(
     run: RunDir, method: str, name: str, config: RunConfig, data: Path | None
 ) -> None:
     """Everything that can be known to be wrong before an episode is run."""
+    check_method_of(config.algorithm.kind, method)
     check_models(method, config)
     if not RESULT_NAME.fullmatch(name) or (name != method and name in method_names()):
         raise IdaqError(
@@ -93,7 +94,7 @@ def _check_adaptation(
 
 
 def check_models(method: str, config: RunConfig) -> None:
-    if needs_models(method) and config.algorithm.ensemble is None:
+    if needs_models(method) and not has_models(config):
         raise IdaqError(
             f"'{method}' needs reward and dynamics models, and this run has none.",
             "Train with --ensemble-size 4, or choose another method.",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from idaq.run_dir import RunDir
 
 Preset = Literal["default", "paper"]
+AlgorithmName = Literal["focal", "op-cl", "macaw", "borel"]
 Split = Literal["test", "validation"]
 Quality = Literal["expert", "medium", "random", "replay"]
 
@@ -45,7 +46,7 @@ Directories = Annotated[
     Positional[tuple[Path, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")
 ]
 RunDirectory = Annotated[Positional[Path], arg(metavar="RUN")]
-Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-PRESET")]
+Out = Annotated[Path | None, _unset("DIR", "runs/FAMILY-[ALGORITHM-]PRESET")]
 PresetInt = Annotated[int | None, _unset("INT", "the preset's")]
 RunInt = Annotated[int | None, _unset("INT", AS_SET_UP)]
 Settings = Annotated[
@@ -54,23 +55,26 @@ Settings = Annotated[
 ]
 Methods = Annotated[
     UseAppendAction[tuple[tuple[str, ...], ...]],
-    arg(metavar="METHOD [METHOD ...]", help_behavior_hint="(default: the paper's five)"),
+    arg(
+        metavar="METHOD [METHOD ...]",
+        help_behavior_hint="(default: the algorithm's own comparison)",
+    ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class List:
-    """Show what there is: task families, presets, adaptation methods."""
+    """Show what there is: task families, algorithms, presets, adaptation methods."""
 
     json: Flag = False
     """Print JSON for machines."""
 
     def run(self) -> None:
-        from idaq.adapt import method_names, needs_models
+        from idaq.adapt import method_names, methods_of, needs_models
         from idaq.behaviour.quality import qualities_of
         from idaq.bench.paper import dataset_return
         from idaq.envs import FAMILIES
-        from idaq.presets import PRESETS
+        from idaq.presets import ALGORITHMS, PRESETS
         from idaq.report.tables import plain_table
 
         families: list[dict[str, Any]] = [
@@ -85,9 +89,17 @@ class List:
             }
             for name, family in FAMILIES.items()
         ]
-        methods = [{"name": m, "needs_models": needs_models(m)} for m in method_names()]
+        methods = [
+            {
+                "name": method,
+                "algorithms": [name for name in ALGORITHMS if method in methods_of(name)],
+                "needs_models": needs_models(method),
+            }
+            for method in method_names()
+        ]
         if self.json:
-            _print_json({"families": families, "presets": list(PRESETS), "methods": methods})
+            listed = {"families": families, "algorithms": list(ALGORITHMS)}
+            _print_json(listed | {"presets": list(PRESETS), "methods": methods})
             return
         graded = [row["name"] for row in families if "medium" in row.pop("qualities")]
         Console().print(plain_table("Task families", families))
@@ -227,6 +239,8 @@ class Behaviour:
 class _Training:
     """Options of training that `train` and `run` share."""
 
+    algorithm: AlgorithmName = "focal"
+    """How agents are meta-trained; it decides which adaptation methods there are."""
     preset: Preset = "default"
     """`default`: our learner and adaptation; `paper`: the paper's hyper-parameters."""
     seeds: int = 3
@@ -255,7 +269,7 @@ class _Training:
         from idaq.config import override
         from idaq.presets import resolve, with_ensemble_size
 
-        config = resolve(self.preset, family)
+        config = resolve(self.preset, family, self.algorithm)
         if self.updates is not None:
             train = dataclasses.replace(config.train, num_updates=self.updates)
             config = dataclasses.replace(config, train=train)
@@ -268,7 +282,8 @@ class _Training:
     def run_dir(self, family: str) -> "RunDir":
         from idaq.run_dir import RunDir
 
-        default = Path("runs") / f"{family}-{self.preset}"
+        named = "" if self.algorithm == "focal" else f"{self.algorithm}-"
+        default = Path("runs") / f"{family}-{named}{self.preset}"
         return RunDir(default if self.out is None else self.out)
 
 
@@ -280,6 +295,7 @@ class Train(_Training):
     """The dataset directory (make one with `idaq collect`)."""
 
     def run(self) -> None:
+        from idaq.adapt import default_methods
         from idaq.pipeline import dataset_family, train_all
         from idaq.training import Seeds
 
@@ -295,7 +311,7 @@ class Train(_Training):
             resume=self.resume,
         )
         print(f"trained seeds {', '.join(map(str, run.seeds()))}: {run.path}")
-        _say(f"Next: idaq adapt {run.path} --method idaq-return")
+        _say(f"Next: idaq adapt {run.path} --method {default_methods(self.algorithm)[0]}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -434,7 +450,6 @@ class Run(_Training):
     def run(self) -> None:
         import dataclasses
 
-        from idaq.adapt import DEFAULT_METHODS
         from idaq.envs import match_families
         from idaq.pipeline import Job, run_jobs
         from idaq.report.figures import write_figures
@@ -453,7 +468,7 @@ class Run(_Training):
                 family=family,
                 preset=self.preset,
                 config=dataclasses.replace(config, adapt=self.adaptation.resolve(config.adapt)),
-                methods=[each for group in self.methods for each in group] or DEFAULT_METHODS,
+                methods=[each for group in self.methods for each in group],
                 seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
                 trajectories=self.trajectories,
                 data_seed=self.data_seed,

@@ -13,6 +13,7 @@ from idaq.rollout import Rollouts
 from idaq.types import Array, Episodes, PyTree
 
 Results = dict[str, NDArray[Any]]
+MAX_SAVED_HYPOTHESIS = 1_000  # numbers; adapted weights are too many to keep for every episode
 
 
 def evaluate(
@@ -51,7 +52,8 @@ def _results(
     results["returns"] = np.asarray(stacked.returns)
     if family.spec.has_success:
         results["success"] = (stacked.success & stacked.valid).any(axis=-1)
-    results["hypotheses"] = np.stack(hypotheses, axis=2)
+    if hypotheses[0].shape[-1] <= MAX_SAVED_HYPOTHESIS:
+        results["hypotheses"] = np.stack(hypotheses, axis=2)
     if is_jax_family(family):  # small ones; a simulator's would be a hundred times everything else
         first = stacked.obs[..., :1, :]
         results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from idaq.adapt import DEFAULT_METHODS, check_method, needs_models
+from idaq.adapt import check_method_of, default_methods, needs_models
 from idaq.adapt.config import AdaptConfig
 from idaq.adaptation import adapt_run, check_models, run_rollouts
 from idaq.algos import make_algorithm
@@ -31,10 +31,17 @@ from idaq.device import find_device
 from idaq.envs import get_family
 from idaq.envs.base import TaskFamily, is_host_family
 from idaq.errors import IdaqError
-from idaq.presets import RunConfig, resolve
+from idaq.presets import RunConfig, resolve, with_ensemble_size
 from idaq.run_dir import RunDir, git_state
 from idaq.summary import summarise
-from idaq.training import Seeds, Split, check_dataset_family, open_run_data, train_run
+from idaq.training import (
+    Seeds,
+    Split,
+    check_dataset_family,
+    check_trainable,
+    open_run_data,
+    train_run,
+)
 from idaq.workers import WorkerPool
 
 T = TypeVar("T")
@@ -70,6 +77,7 @@ def open_run(
     dataset_path: Path | None = None,
 ) -> Iterator[None]:
     """Hold the run directory for a new run, or for the same one to go on with."""
+    check_trainable(config, family)
     identity = run_identity(family, preset, config, data, split)
     device = find_device()
     provenance = {
@@ -169,7 +177,7 @@ class Job:
     family: TaskFamily
     preset: str = "default"
     config: RunConfig
-    methods: Sequence[str] = DEFAULT_METHODS
+    methods: Sequence[str] = ()  # none: the algorithm's own comparison
     seeds: Seeds = field(default_factory=Seeds)
     trajectories: int = DEFAULT_TRAJECTORIES
     data_seed: int = 0
@@ -182,8 +190,11 @@ class Job:
         """The job with no more models than its methods need, or an error."""
         if is_host_family(self.family):
             self.family.check_simulator()
+        kind = self.config.algorithm.kind
+        if not self.methods:
+            return dataclasses.replace(self, methods=default_methods(kind)).checked()
         for method in self.methods:
-            check_method(method)
+            check_method_of(kind, method)
             check_models(method, self.config)
         check_collection(self.trajectories, self.data_seed)
         find_loggers(self.family, self.quality, self.policies)
@@ -196,9 +207,7 @@ class Job:
             )
         if any(needs_models(method) for method in self.methods):
             return self
-        algorithm = dataclasses.replace(self.config.algorithm, ensemble=None)
-        config = dataclasses.replace(self.config, algorithm=algorithm)
-        return dataclasses.replace(self, config=config)
+        return dataclasses.replace(self, config=with_ensemble_size(self.config, 0))
 
     def opened(self) -> AbstractContextManager[None]:
         """Hold the run directory."""
@@ -221,7 +230,7 @@ def run_all(
     *,
     preset: str = "default",
     config: RunConfig | None = None,
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] = (),
     seeds: Seeds | None = None,
     trajectories: int = DEFAULT_TRAJECTORIES,
     data_seed: int = 0,

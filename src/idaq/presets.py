@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from idaq.adapt.config import AdaptConfig
+from idaq.algos import AlgorithmConfig
 from idaq.algos.bc import BcConfig
-from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.focal import Config, ContextConfig, EnsembleConfig
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.envs.ml1_experts import ml1_names
@@ -18,6 +19,8 @@ from idaq.errors import IdaqError
 
 Preset = Literal["default", "paper"]
 PRESETS: tuple[str, ...] = get_args(Preset)
+AlgorithmName = Literal["focal", "op-cl", "macaw", "borel"]
+ALGORITHMS: tuple[str, ...] = get_args(AlgorithmName)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ class TrainConfig:
 class RunConfig:
     """Everything that decides a run's numbers, besides its data and seeds."""
 
-    algorithm: Config
+    algorithm: AlgorithmConfig
     train: TrainConfig
     adapt: AdaptConfig
 
@@ -155,10 +158,21 @@ _RESOLVERS = {
 }
 
 
-def resolve(preset: str, family: str) -> RunConfig:
-    """The configuration of a preset on a family, with the reward and dynamics models."""
+def resolve(preset: str, family: str, algorithm: str = "focal") -> RunConfig:
+    """The configuration of a preset on a family, with the models where the algorithm has any."""
     if preset not in PRESETS:
         raise IdaqError(f"There is no preset '{preset}'.", f"Known: {', '.join(PRESETS)}.")
+    if algorithm not in ALGORITHMS:
+        raise IdaqError(f"There is no algorithm '{algorithm}'.", f"Known: {', '.join(ALGORITHMS)}.")
+    focal = _resolve_focal(preset, family)
+    if algorithm == "focal":
+        return focal
+    from idaq.baseline_presets import resolve_baseline
+
+    return resolve_baseline(preset, family, algorithm, focal)
+
+
+def _resolve_focal(preset: str, family: str) -> RunConfig:
     for (name, families), make in _RESOLVERS.items():
         if name == preset and family in families:
             return make()
@@ -174,6 +188,16 @@ def with_ensemble_size(config: RunConfig, size: int) -> RunConfig:
         raise IdaqError(f"The ensemble size L is {size}.", "Give 0 (no models) or at least 2.")
     if size == 1:
         raise IdaqError("The ensemble size L is 1.", "A variance needs at least 2 models.")
-    ensemble = config.algorithm.ensemble
-    changed = replace(ensemble or EnsembleConfig(), size=size) if size else None
-    return replace(config, algorithm=replace(config.algorithm, ensemble=changed))
+    algorithm = config.algorithm
+    if not isinstance(algorithm, ContextConfig):
+        if size:
+            raise IdaqError(f"'{algorithm.kind}' trains no models.", "Leave out --ensemble-size.")
+        return config
+    changed = replace(algorithm.ensemble or EnsembleConfig(), size=size) if size else None
+    return replace(config, algorithm=replace(algorithm, ensemble=changed))
+
+
+def has_models(config: RunConfig) -> bool:
+    """Whether the run trains reward and dynamics models."""
+    algorithm = config.algorithm
+    return isinstance(algorithm, ContextConfig) and algorithm.ensemble is not None

@@ -6,6 +6,7 @@ A policy is three pure functions (see `idaq.algos.base`): `init_carry`, `act` an
 Gymnasium simulator to worker processes.
 """
 
+import hashlib
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -172,7 +173,8 @@ def _episode_names(
 ) -> list[bytes]:
     """One name for everything that decides an episode."""
     leaves = [tasks, keys, *jax.tree.leaves(hypotheses)]
-    return [
+    wholes = (
         b"|".join([agent_file.encode(), *(leaf[row].tobytes() for leaf in leaves)])
         for row in range(len(tasks))
-    ]
+    )
+    return [hashlib.sha256(whole).digest() for whole in wholes]

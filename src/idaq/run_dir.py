@@ -130,6 +130,9 @@ class RunDir:
         for key, kind in _IDENTITY.items():
             if not isinstance(identity.get(key), kind):
                 raise IdaqError(f"'{self.manifest_file}' has no usable '{key}'.", _REMEDY)
+        algorithm = identity["config"].get("algorithm")
+        if isinstance(algorithm, dict):  # before there were several, it was not named there
+            algorithm.setdefault("kind", identity["algo"])
         return manifest
 
     @contextmanager

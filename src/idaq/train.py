@@ -17,7 +17,13 @@ import jax.numpy as jnp
 from idaq import checkpoint
 from idaq.algos.base import Algorithm
 from idaq.algos.batch import TrainData
-from idaq.data.device import fit_normaliser, load_rows, mean_return
+from idaq.data.device import (
+    fit_normaliser,
+    load_episodes,
+    load_rows,
+    mean_return,
+    returns_to_go,
+)
 from idaq.data.starts import start_std, unrelated_starts
 from idaq.data.store import Dataset
 from idaq.metrics import MetricsLog
@@ -38,11 +44,17 @@ SEED_AXES = TrainData(
 
 
 def train_data(
-    dataset: Dataset, algorithm: Algorithm, train_tasks: Sequence[IntArray]
+    dataset: Dataset,
+    algorithm: Algorithm,
+    train_tasks: Sequence[IntArray],
+    reward_of: Callable[..., Any] | None = None,
 ) -> TrainData:
-    """Data of a group of seeds: shared rows; tasks and normalisers with a leading seed axis."""
+    """Data of a group of seeds: shared rows; tasks and normalisers with a leading seed axis.
+
+    `reward_of` is the family's, for an algorithm that relabels rewards.
+    """
     rows, starts, counts = load_rows(dataset, algorithm.spec)
-    floor = algorithm.config.std_floor
+    floor, discount = algorithm.config.std_floor, algorithm.return_discount
     normalisers = [fit_normaliser(dataset, tasks, floor) for tasks in train_tasks]
     return TrainData(
         rows=rows,
@@ -55,6 +67,9 @@ def train_data(
         ),
         unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
         mean_return=jnp.stack([mean_return(dataset, tasks) for tasks in train_tasks]),
+        episodes=load_episodes(dataset),
+        return_to_go=None if discount is None else returns_to_go(dataset, discount),
+        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
     )
 
 
@@ -147,12 +162,14 @@ def train_group(
         logs = [stack.enter_context(MetricsLog(place, done)) for place in metrics_directories]
         on_progress(done)
         while done < config.num_updates:
+            phase, phase_end = _phase(algorithm, done)
             until = min(
                 _next_multiple(done, config.log_every_updates),
                 _next_multiple(done, config.checkpoint_every_updates),
+                phase_end or config.num_updates,
                 config.num_updates,
             )
-            state, metrics = run_updates(algorithm, state, data, keys, done, until - done)
+            state, metrics = run_updates(phase, state, data, keys, done, until - done)
             done = until
             host_metrics = jax.device_get(metrics)
             for index, log in enumerate(logs):
@@ -169,6 +186,13 @@ def train_group(
 def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:
     states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(num)]
     return [algorithm.finish(s, one_seed(data, i)) for i, s in enumerate(states)]
+
+
+def _phase(algorithm: Algorithm, update: int) -> tuple[Algorithm, int | None]:
+    """The algorithm as it does that update, and the first update of its next phase, if any."""
+    begun = [phase for phase in algorithm.phases if phase[0] <= update]
+    coming = algorithm.phases[len(begun) :]
+    return begun[-1][1], coming[0][0] if coming else None
 
 
 def _next_multiple(value: int, step: int) -> int:

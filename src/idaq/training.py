@@ -12,12 +12,19 @@ import jax.numpy as jnp
 from idaq import checkpoint
 from idaq.algos import make_algorithm
 from idaq.algos.base import Algorithm
+from idaq.algos.borel import BorelConfig
 from idaq.atomic import remove, write_json
 from idaq.config import from_dict
 from idaq.data.describe import describe
 from idaq.data.store import Dataset, open_dataset
 from idaq.envs import get_family
-from idaq.envs.base import TaskFamily, check_seed, split_tasks, validation_split
+from idaq.envs.base import (
+    TaskFamily,
+    check_seed,
+    reward_function,
+    split_tasks,
+    validation_split,
+)
 from idaq.errors import IdaqError
 from idaq.presets import RunConfig
 from idaq.progress import ProgressBar
@@ -105,6 +112,27 @@ def run_config(run: RunDir) -> RunConfig:
     return from_dict(RunConfig, run.manifest()["identity"]["config"], where)
 
 
+def check_trainable(config: RunConfig, family: TaskFamily) -> None:
+    """Everything that can be known to be wrong before an update is done."""
+    algorithm, num_updates = make_algorithm(config.algorithm, family.spec), config.train.num_updates
+    last_phase = algorithm.phases[-1][0]
+    if last_phase >= num_updates:
+        raise IdaqError(
+            f"The run has {num_updates:,} updates, and '{algorithm.name}' trains its policy from "
+            f"update {last_phase:,} on.",
+            "Raise --updates, or lower --set algorithm.vae_updates=....",
+        )
+    if _relabels(config) and reward_function(family) is None:
+        raise IdaqError(
+            f"'{family.name}' cannot compute the rewards of other tasks' transitions.",
+            "Train with --set algorithm.relabel=false.",
+        )
+
+
+def _relabels(config: RunConfig) -> bool:
+    return isinstance(config.algorithm, BorelConfig) and config.algorithm.relabel
+
+
 def train_run(
     run: RunDir,
     dataset: Dataset,
@@ -147,7 +175,8 @@ def _train_group(
 ) -> None:
     started = time.monotonic()
     splits = [split_of(run, family, seed) for seed in group]
-    data = train_data(dataset, algorithm, [split.train for split in splits])
+    reward_of = reward_function(family) if _relabels(config) else None
+    data = train_data(dataset, algorithm, [split.train for split in splits], reward_of)
     agents = train_group(
         algorithm,
         config.train,

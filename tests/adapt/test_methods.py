@@ -2,13 +2,24 @@
 
 import pytest
 
-from idaq.adapt import DEFAULT_METHODS, check_method, make_adapter, method_names, needs_models
+from idaq.adapt import (
+    DEFAULT_METHODS,
+    check_method,
+    check_method_of,
+    default_methods,
+    make_adapter,
+    method_names,
+    methods_of,
+    needs_models,
+)
 from idaq.adapt.config import AdaptConfig
 from idaq.adapt.expert_context import ExpertContext
+from idaq.adapt.gradient import FineTuning
 from idaq.adapt.idaq import Idaq
-from idaq.adapt.thompson import Posterior
+from idaq.adapt.thompson import Belief, Posterior
 from idaq.adapt.uncertainty import BUILT_IN
 from idaq.errors import IdaqError
+from idaq.presets import ALGORITHMS
 from tests.fakes import ActsAsBelieved
 
 
@@ -23,8 +34,28 @@ def test_every_method_makes_an_adapter() -> None:
         "posterior": Posterior,
         "posterior-zero": Posterior,
         "expert-context": ExpertContext,
+        "fine-tuning": FineTuning,
+        "belief": Belief,
     }
-    assert set(DEFAULT_METHODS) == set(kinds) - {"posterior-zero"}
+    assert set(DEFAULT_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_methods_of_an_algorithm(algorithm: str) -> None:
+    own = methods_of(algorithm)
+    assert set(default_methods(algorithm)) <= set(own)
+    assert ("fine-tuning" in own) == (algorithm == "macaw")
+    assert ("belief" in own) == (algorithm == "borel")
+    has_models = algorithm in ("focal", "op-cl")
+    assert any(needs_models(name) for name in own) == has_models
+    for name in method_names():
+        if name in own:
+            check_method_of(algorithm, name)
+        else:
+            with pytest.raises(IdaqError, match=f"no method of the algorithm '{algorithm}'"):
+                check_method_of(algorithm, name)
+    with pytest.raises(IdaqError, match="no adaptation method"):
+        check_method_of(algorithm, "idaq-retrun")
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

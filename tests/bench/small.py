@@ -7,19 +7,21 @@ import pytest
 
 from idaq.bench import experiments
 from idaq.bench.experiments import Scale
-from tests.program import NETWORKS
+from tests.program import NETWORKS, SMALL_NETWORKS
 
-SETTINGS = tuple(word for word in NETWORKS if "=" in word)
+SETTINGS = tuple(word for word in NETWORKS if word.startswith("algorithm."))
 TINY = Scale(
     preset="default",
     seeds=2,
     trajectories=2,
     run=(
-        *SETTINGS,
         "train.num_updates=5",
+        "train.log_every_updates=1",
+        "train.checkpoint_every_updates=2",
         "adapt.num_reference_episodes=2",
         "adapt.num_iterative_episodes=2",
     ),
+    algorithms={**SMALL_NETWORKS, "focal": SETTINGS, "op-cl": SETTINGS},
     only_smoke_rows=True,
 )
 

@@ -25,7 +25,7 @@ COMMANDS = ("list", "run", "status", "table", "figure", "speed")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory, compile_cache: Path) -> Path:
-    """`mujoco` on both Point-Robots, done; not to be changed."""
+    """`mujoco` on both Point-Robots with every algorithm, done; not to be changed."""
     place = tmp_path_factory.mktemp("bench") / "results"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "smoke", TINY)
@@ -59,31 +59,45 @@ def test_list(idaq: Program) -> None:
     assert "not in this version" in shown
 
 
-def test_what_is_not_available_is_said_and_skipped(idaq: Program, bench: Path, tiny: None) -> None:
+def test_what_is_done_is_not_done_again(idaq: Program, bench: Path, tiny: None) -> None:
     before = tree(bench)
     outcome = idaq("bench", "run", "mujoco", *SMOKE, "--results", bench)
     assert outcome.code == 0
-    assert tree(bench) == before, "nothing is done twice"
-    cells = make_cells(get_experiment("mujoco"), "smoke")
-    missing = [cell for cell in cells if cell.unavailable()]
-    assert outcome.out.startswith(f"mujoco: {len(cells) - len(missing)} of {len(cells)} cells done")
-    for cell in missing:
-        assert f"{cell.label}: not available, no algorithm" in outcome.err
+    assert tree(bench) == before
+    assert outcome.out.startswith("mujoco: 6 of 6 cells done")
     assert f"idaq bench table mujoco --scale smoke --results {bench}" in outcome.err
+
+
+def test_what_is_not_available_is_said_and_skipped(
+    idaq: Program, bench: Path, tiny: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idaq.bench.available.ALGORITHMS", ("focal", "borel"))
+    before = tree(bench)
+    command = ("mujoco", *SMOKE, "--results", bench)
+    outcome = idaq("bench", "run", *command)
+    assert outcome.code == 0
+    assert tree(bench) == before
+    assert outcome.out.startswith("mujoco: 4 of 6 cells done")
+    for family in ("point-robot", "point-robot-sparse"):
+        assert f"{family}/macaw: not available, no algorithm 'macaw'" in outcome.err
+    states = {
+        row["name"]: row for row in json.loads(idaq("bench", "status", *command, "--json").out)
+    }
+    assert states["point-robot/macaw"]["state"] == "unavailable"
+    assert "in this version" in states["point-robot/macaw"]["note"]
+    markdown = idaq("bench", "table", *command, "--format", "md").out
+    assert "- point-robot, MACAW: no algorithm 'macaw' in this version" in markdown
 
 
 def test_status(idaq: Program, bench: Path, tiny: None) -> None:
     states = json.loads(idaq("bench", "status", "mujoco", *SMOKE, "--results", bench, "--json").out)
-    done = {each["name"] for each in states if each["state"] == "done"}
-    assert done == {"point-robot/focal", "point-robot-sparse/focal"}
+    families, algorithms = ("point-robot", "point-robot-sparse"), ("focal", "macaw", "borel")
+    assert {each["name"] for each in states} == {f"{f}/{a}" for f in families for a in algorithms}
     for each in states:
-        if each["state"] == "done":
-            assert Path(each["directory"], "run.json").is_file()
-        else:
-            assert each["state"] == "unavailable"
-            assert "in this version" in each["note"]
+        assert each["state"] == "done"
+        assert Path(each["directory"], "run.json").is_file()
     shown = idaq("bench", "status", "mujoco", *SMOKE, "--results", bench).out
-    assert "2 done, " in shown
+    assert "6 done" in shown
 
 
 def test_a_table_in_three_formats(idaq: Program, bench: Path, tiny: None) -> None:
@@ -103,11 +117,11 @@ def test_a_table_in_three_formats(idaq: Program, bench: Path, tiny: None) -> Non
     )
     mean = float(idaq_line["mean"])
     assert float(idaq_line["ci95_low"]) <= mean <= float(idaq_line["ci95_high"])
-    assert ours["point-robot", "MACAW"]["mean"] == ""
+    assert ours["point-robot", "MACAW"]["paper"] == "-14.61"
+    assert np.isfinite(float(ours["point-robot", "MACAW"]["mean"]))
     markdown = table("md")
     assert f"| point-robot | {mean:.2f} [" in markdown
     assert "-5.10 ± 0.26" in markdown
-    assert "- point-robot, MACAW: no algorithm 'macaw' in this version" in markdown
     latex = table("latex")
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 1
     assert r"$-$5.10 $\pm$ 0.26" in latex
@@ -180,7 +194,7 @@ def test_the_page_of_a_benchmark(idaq: Program, bench: Path, tiny: None, tmp_pat
     entry = next(r for r in shown["mujoco"]["rows"] if r["name"] == "point-robot")["entries"][0]
     assert entry["paper"] == -5.1
     assert entry["interval"][0] <= entry["value"] <= entry["interval"][1]
-    assert len(data["runs"]) == 2
+    assert len(data["runs"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ LONGER = replace(
 
 
 def cells() -> list[Cell]:
-    found = make_cells(EXPERIMENT, "smoke")
-    return [cell for cell in found if cell.unavailable() is None]
+    return make_cells(EXPERIMENT, "smoke", only="focal")
 
 
 @pytest.fixture
@@ -72,10 +71,7 @@ def test_a_node_is_lost_and_the_table_is_that_of_the_local_engine(
     assert [status.state for status in outcome["statuses"].values()] == ["done", "done"]
 
     run_cells(tmp_path / "local", cells(), quiet=True)
-    on_ray, local = (
-        make_table(EXPERIMENT, tmp_path / name, make_cells(EXPERIMENT, "smoke"))
-        for name in ("ray", "local")
-    )
+    on_ray, local = (make_table(EXPERIMENT, tmp_path / name, cells()) for name in ("ray", "local"))
     assert render(on_ray, "csv") == render(local, "csv")
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "local")
     assert not list(leftovers(tmp_path / "ray"))

@@ -6,12 +6,19 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from idaq.adapt import make_adapter, method_names
+from idaq.adapt import make_adapter, methods_of
 from idaq.adapt.base import Adapter
 from idaq.adapt.config import AdaptConfig
+from idaq.algos.base import Algorithm
 from tests import tiny
 
-ALGORITHM = tiny.ALGORITHMS["td3-bc+models"]
+ALGORITHMS = {
+    "focal": tiny.EVERY["td3-bc+models"],
+    "op-cl": tiny.EVERY["op-cl, sac-brac+models"],
+    "macaw": tiny.EVERY["macaw"],
+    "borel": tiny.EVERY["borel, policy"],
+}
+PAIRS = [(name, method) for name in ALGORITHMS for method in methods_of(name)]
 CONFIGS = {
     "default": AdaptConfig(num_reference_episodes=3, num_iterative_episodes=2),
     "greedy": AdaptConfig(
@@ -27,14 +34,26 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(params=method_names())
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """An algorithm and one of its methods."""
+    algorithm, method = request.param
+    return str(algorithm), str(method)
+
+
+@pytest.fixture
+def method(pair: tuple[str, str]) -> str:
+    return pair[1]
+
+
+@pytest.fixture
+def algorithm(pair: tuple[str, str]) -> Algorithm:
+    return ALGORITHMS[pair[0]]
 
 
 @pytest.fixture(params=CONFIGS)
-def adapter(request: pytest.FixtureRequest, method: str) -> Adapter:
-    return make_adapter(method, CONFIGS[request.param], ALGORITHM)
+def adapter(request: pytest.FixtureRequest, algorithm: Algorithm, method: str) -> Adapter:
+    return make_adapter(method, CONFIGS[request.param], algorithm)
 
 
 def shapes(function: Any, *arguments: Any) -> Any:
@@ -49,16 +68,16 @@ def test_budget_and_version(adapter: Adapter, method: str) -> None:
     assert adapter.version >= 1
 
 
-def test_verbs_fit_together(adapter: Adapter, method: str) -> None:
+def test_verbs_fit_together(adapter: Adapter, algorithm: Algorithm, method: str) -> None:
     """The state keeps its structure, and hypotheses are those of the algorithm."""
-    agent = ALGORITHM.agent_shapes(len(tiny.TRAIN_TASKS))
+    agent = algorithm.agent_shapes(len(tiny.TRAIN_TASKS))
     given = tiny.episodes(1) if method == "expert-context" else None
     episode = jax.tree.map(lambda x: x[0], tiny.episodes(1))
     state = shapes(adapter.init, agent, jax.random.key(0), given)
     proposed = shapes(adapter.propose, agent, state)
     committed = shapes(adapter.commit, agent, state)
     for hypothesis in (proposed, committed):
-        assert (hypothesis.shape, hypothesis.dtype) == ((tiny.LATENT_DIM,), jnp.float32)
+        assert (hypothesis.shape, hypothesis.dtype) == (agent.prior.shape[1:], jnp.float32)
     after = shapes(adapter.observe, agent, state, proposed, episode)
     assert tiny.same_structure(after, state)
     for new, old in zip(jax.tree.leaves(after), jax.tree.leaves(state), strict=True):

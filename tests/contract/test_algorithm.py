@@ -11,18 +11,23 @@ import numpy as np
 import pytest
 
 from idaq import checkpoint
+from idaq.adapt.config import AdaptConfig
 from idaq.algos import make_algorithm
-from idaq.algos.focal import Config, Focal
+from idaq.algos.base import Algorithm
+from idaq.algos.batch import TrainData, is_training_row
+from idaq.algos.focal import ContextBased
 from idaq.config import from_dict, to_dict
+from idaq.errors import IdaqError
+from idaq.presets import RunConfig, TrainConfig
 from idaq.types import PyTree
 from tests import tiny
 
 KEY = jax.random.key(11)
 
 
-@pytest.fixture(params=tiny.ALGORITHMS)
-def algorithm(request: pytest.FixtureRequest) -> Focal:
-    return tiny.ALGORITHMS[str(request.param)]
+@pytest.fixture(params=tiny.EVERY)
+def algorithm(request: pytest.FixtureRequest) -> Algorithm:
+    return tiny.EVERY[str(request.param)]
 
 
 def kinds(tree: PyTree) -> list[tuple[Any, ...]]:
@@ -36,22 +41,33 @@ def kinds(tree: PyTree) -> list[tuple[Any, ...]]:
 # --- Configuration --------------------------------------------------------------------------
 
 
-def test_config_is_frozen_and_hashable(algorithm: Focal) -> None:
+def test_config_is_frozen_and_hashable(algorithm: Algorithm) -> None:
     twin = make_algorithm(replace(algorithm.config), algorithm.spec)
-    assert twin == algorithm
-    assert hash(twin) == hash(algorithm)
+    first = algorithm.phases[0][1]
+    assert twin == first
+    assert hash(twin) == hash(first)
     with pytest.raises(FrozenInstanceError):
-        algorithm.config.latent_dim = 7  # type: ignore[misc]
-    other = replace(algorithm, config=replace(algorithm.config, latent_dim=7))
-    assert other != algorithm
+        algorithm.config.std_floor = 7.0
+    other = make_algorithm(replace(algorithm.config, std_floor=7.0), algorithm.spec)
+    assert other != first
 
 
-def test_config_survives_json(algorithm: Focal) -> None:
+def test_phases_begin_at_the_first_update_and_follow_one_another(algorithm: Algorithm) -> None:
+    starts = [start for start, _ in algorithm.phases]
+    assert starts[0] == 0
+    assert starts == sorted(set(starts))
+    assert all(each.config == algorithm.config for _, each in algorithm.phases)
+    assert algorithm in [each for _, each in algorithm.phases]
+
+
+def test_config_survives_json(algorithm: Algorithm) -> None:
     text = json.dumps(to_dict(algorithm.config))
-    assert from_dict(Config, json.loads(text)) == algorithm.config
+    assert from_dict(type(algorithm.config), json.loads(text)) == algorithm.config
+    whole = RunConfig(algorithm=algorithm.config, train=TrainConfig(), adapt=AdaptConfig())
+    assert from_dict(RunConfig, json.loads(json.dumps(to_dict(whole)))) == whole
 
 
-def test_it_has_a_name_and_a_version(algorithm: Focal) -> None:
+def test_it_has_a_name_and_a_version(algorithm: Algorithm) -> None:
     assert algorithm.name
     assert isinstance(algorithm.version, int)
     assert algorithm.version >= 1
@@ -60,7 +76,7 @@ def test_it_has_a_name_and_a_version(algorithm: Focal) -> None:
 # --- Training -------------------------------------------------------------------------------
 
 
-def test_state_keeps_its_structure_shapes_and_types(algorithm: Focal) -> None:
+def test_state_keeps_its_structure_shapes_and_types(algorithm: Algorithm) -> None:
     """Weak types included: a state that changes kind compiles the program twice."""
     state = tiny.first_state(algorithm)
     after, _ = tiny.compiled_update(algorithm)(state, tiny.data(), KEY)
@@ -68,39 +84,47 @@ def test_state_keeps_its_structure_shapes_and_types(algorithm: Focal) -> None:
     assert kinds(after) == kinds(state)
 
 
-def test_update_is_deterministic_in_its_key(algorithm: Focal) -> None:
+def test_update_is_deterministic_in_its_key(algorithm: Algorithm) -> None:
     update, state = tiny.compiled_update(algorithm), tiny.first_state(algorithm)
     first, again = (update(state, tiny.data(), KEY) for _ in range(2))
     other = update(state, tiny.data(), jax.random.key(12))
     assert tiny.same(first, again)
-    assert not tiny.same(first[0].encoder, other[0].encoder)
-    assert not tiny.same(first[0].learner.policy, other[0].learner.policy)
+    assert not tiny.same(first[0], other[0])
+    if isinstance(algorithm, ContextBased):
+        assert not tiny.same(first[0].encoder, other[0].encoder)
+        assert not tiny.same(first[0].learner.policy, other[0].learner.policy)
 
 
-def test_init_is_deterministic_in_its_key(algorithm: Focal) -> None:
+def test_init_is_deterministic_in_its_key(algorithm: Algorithm) -> None:
     first, again, other = (algorithm.init(tiny.data(), jax.random.key(k)) for k in (0, 0, 1))
     assert tiny.same(first, again)
-    for name in ("encoder", "learner"):
-        assert not tiny.same(getattr(first, name), getattr(other, name))
+    assert not tiny.same(first, other)
+    if isinstance(algorithm, ContextBased):
+        for name in ("encoder", "learner"):
+            assert not tiny.same(getattr(first, name), getattr(other, name))
 
 
-def test_every_network_learns(algorithm: Focal) -> None:
+def test_every_network_learns(algorithm: Algorithm) -> None:
+    """The agent's networks and what trains them; some only in their phase."""
     before, after = tiny.first_state(algorithm), tiny.trained(algorithm, 2)
+    fixed = ("normaliser", "returns", "prior", "logged_return")
+    agents = [algorithm.finish(state, tiny.data()) for state in (before, after)]
     parts = {
-        "encoder": (before.encoder, after.encoder),
-        "ensemble": (before.ensemble, after.ensemble),
+        name: tuple(getattr(each, name) for each in agents)
+        for name in agents[0]._fields
+        if name not in fixed
     }
-    learner_parts = ("policy", "q", "v", "target_v", "target_q", "target_policy")
-    for name in learner_parts:
-        if hasattr(before.learner, name):
-            parts[name] = (getattr(before.learner, name), getattr(after.learner, name))
+    learners = [getattr(each, "learner", None) for each in (before, after)]
+    for name in ("policy", "q", "v", "target_v", "target_q", "target_policy"):
+        if hasattr(learners[0], name):
+            parts[f"learner.{name}"] = tuple(getattr(each, name) for each in learners)
     for name, (old, new) in parts.items():
         for first, second in zip(tiny.leaves(old), tiny.leaves(new), strict=True):
             assert not np.array_equal(first, second), name
     assert tiny.same(before.normaliser, after.normaliser)
 
 
-def test_other_data_compiles_nothing_new(algorithm: Focal) -> None:
+def test_other_data_compiles_nothing_new(algorithm: Algorithm) -> None:
     update = tiny.compiled_update(algorithm)
     state = tiny.trained(algorithm, 1)
     update(state, tiny.data(0), KEY)
@@ -110,7 +134,7 @@ def test_other_data_compiles_nothing_new(algorithm: Focal) -> None:
     assert update.traces == traces
 
 
-def test_seeds_together_are_seeds_alone(algorithm: Focal) -> None:
+def test_seeds_together_are_seeds_alone(algorithm: Algorithm) -> None:
     update = tiny.compiled_update(algorithm)
     states = [tiny.first_state(algorithm, seed) for seed in (0, 1)]
     keys = tiny.keys(20, 21)
@@ -123,10 +147,12 @@ def test_seeds_together_are_seeds_alone(algorithm: Focal) -> None:
         assert tiny.close(jax.tree.map(lambda x, i=index: x[i], metrics), alone_metrics)
 
 
-def test_metrics_are_finite_numbers(algorithm: Focal) -> None:
+def test_metrics_are_finite_numbers(algorithm: Algorithm) -> None:
     _, metrics = tiny.compiled_update(algorithm)(tiny.first_state(algorithm), tiny.data(), KEY)
-    assert {"metric_loss", "policy_loss"} <= set(metrics)
-    assert ("model_loss" in metrics) == (algorithm.config.ensemble is not None)
+    if isinstance(algorithm, ContextBased):
+        assert {"metric_loss", "policy_loss"} <= set(metrics)
+        assert ("model_loss" in metrics) == (algorithm.config.ensemble is not None)
+    assert metrics
     for name, value in metrics.items():
         assert value.shape == (), name
         assert np.isfinite(value), name
@@ -135,7 +161,7 @@ def test_metrics_are_finite_numbers(algorithm: Focal) -> None:
 # --- The agent ------------------------------------------------------------------------------
 
 
-def test_agent_has_the_announced_shapes(algorithm: Focal) -> None:
+def test_agent_has_the_announced_shapes(algorithm: Algorithm) -> None:
     agent = tiny.agent(algorithm)
     shapes = algorithm.agent_shapes(len(tiny.TRAIN_TASKS))
     assert tiny.same_structure(shapes, agent)
@@ -143,7 +169,7 @@ def test_agent_has_the_announced_shapes(algorithm: Focal) -> None:
         assert (shape.shape, shape.dtype) == (leaf.shape, leaf.dtype)
 
 
-def test_agent_survives_a_file_bit_for_bit(algorithm: Focal, tmp_path: Path) -> None:
+def test_agent_survives_a_file_bit_for_bit(algorithm: Algorithm, tmp_path: Path) -> None:
     agent = tiny.agent(algorithm)
     file = tmp_path / "agent.safetensors"
     checkpoint.save(file, agent, {"seed": 0})
@@ -155,31 +181,40 @@ def test_agent_survives_a_file_bit_for_bit(algorithm: Focal, tmp_path: Path) -> 
     np.testing.assert_array_equal(before, after)
 
 
-def test_state_survives_a_file_bit_for_bit(algorithm: Focal, tmp_path: Path) -> None:
+def test_state_survives_a_file_bit_for_bit(algorithm: Algorithm, tmp_path: Path) -> None:
     state = tiny.trained(algorithm, 2)
     checkpoint.save(tmp_path / "state", state, {})
     loaded, _ = checkpoint.load(tmp_path / "state", tiny.first_state(algorithm))
     assert tiny.same(loaded, state)
 
 
-def test_hypotheses_have_one_shape(algorithm: Focal) -> None:
+def test_hypotheses_have_one_shape(algorithm: Algorithm) -> None:
     agent = tiny.agent(algorithm)
     prior = algorithm.prior(agent)
     inferred = algorithm.encode(agent, tiny.episodes(3), jnp.ones(3, bool))
-    assert prior.shape == (len(tiny.TRAIN_TASKS), tiny.LATENT_DIM)
+    assert prior.shape[0] == len(tiny.TRAIN_TASKS)
+    assert prior.ndim == 2
+    if isinstance(algorithm, ContextBased):
+        assert prior.shape[1] == tiny.LATENT_DIM
     assert inferred.shape == prior.shape[1:]
     assert inferred.dtype == prior.dtype
     assert np.isfinite(prior).all()
 
 
-def test_actions_are_inside_the_bounds(algorithm: Focal) -> None:
+def test_actions_are_inside_the_bounds(algorithm: Algorithm) -> None:
     """Also for states and hypotheses far from anything seen."""
     agent = tiny.agent(algorithm)
     rng = np.random.default_rng(0)
     obs = jnp.asarray(1e3 * rng.normal(size=(200, tiny.SPEC.obs_dim)), jnp.float32)
-    hypotheses = jnp.asarray(100.0 * rng.normal(size=(200, tiny.LATENT_DIM)), jnp.float32)
+    shape = (200, algorithm.prior(agent).shape[1])
+    hypotheses = jnp.asarray(100.0 * rng.normal(size=shape), jnp.float32)
     carry = algorithm.init_carry(agent, hypotheses[0])
-    action, after = jax.vmap(lambda z, o: algorithm.act(agent, z, carry, o, KEY))(hypotheses, obs)
+
+    def act(hypothesis: Any, obs: Any) -> Any:
+        start = algorithm.init_carry(agent, hypothesis)
+        return algorithm.act(agent, hypothesis, start, obs, KEY)
+
+    action, after = jax.vmap(act)(hypotheses, obs)
     assert action.shape == (200, tiny.SPEC.action_dim)
     assert (action >= jnp.asarray(tiny.SPEC.action_low) - 1e-6).all()
     assert (action <= jnp.asarray(tiny.SPEC.action_high) + 1e-6).all()
@@ -189,19 +224,64 @@ def test_actions_are_inside_the_bounds(algorithm: Focal) -> None:
     assert tiny.same_structure(rewarded, carry)
 
 
-def test_meta_test_actions_do_not_depend_on_the_key(algorithm: Focal) -> None:
+def test_meta_test_actions_do_not_depend_on_the_key(algorithm: Algorithm) -> None:
     """Deterministic at meta-test time."""
-    agent, z, obs = tiny.agent(algorithm), jnp.ones(tiny.LATENT_DIM), jnp.ones(tiny.SPEC.obs_dim)
-    first, second = (algorithm.act(agent, z, (), obs, jax.random.key(k))[0] for k in (0, 1))
-    np.testing.assert_array_equal(first, second)
+    agent, obs = tiny.agent(algorithm), jnp.ones(tiny.SPEC.obs_dim)
+    for hypothesis in algorithm.prior(agent)[:2]:
+        carry = algorithm.init_carry(agent, hypothesis)
+        first, second = (
+            algorithm.act(agent, hypothesis, carry, obs, jax.random.key(k))[0] for k in (0, 1)
+        )
+        np.testing.assert_array_equal(first, second)
 
 
-def test_predictions_where_there_are_models(algorithm: Focal) -> None:
-    if algorithm.config.ensemble is None:
-        assert tiny.agent(algorithm).ensemble is None
+def test_a_hypothesis_decides_the_actions(algorithm: Algorithm) -> None:
+    agent, obs = tiny.agent(algorithm), jnp.ones(tiny.SPEC.obs_dim)
+    prior = algorithm.prior(agent)
+    carries = [algorithm.init_carry(agent, each) for each in prior]
+    actions = [
+        algorithm.act(agent, each, carry, obs, KEY)[0]
+        for each, carry in zip(prior, carries, strict=True)
+    ]
+    assert not np.allclose(actions[0], actions[1], atol=0.0, rtol=0.0)
+
+
+def test_rows_of_other_tasks_leave_no_trace(algorithm: Algorithm) -> None:
+    """Neither in the state nor in the agent, and their reward functions are not asked."""
+    data = tiny.data()
+    own = np.asarray(is_training_row(data))
+
+    def spoiled(x: Any) -> Any:
+        return jnp.where(own.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.nan)
+
+    def no_test_task(task: Any, obs: Any, action: Any, next_obs: Any) -> Any:
+        is_train = (task == jnp.asarray(tiny.TRAIN_TASKS)).any()
+        return jnp.where(is_train, tiny.reward_of(task, obs, action, next_obs), jnp.nan)
+
+    other: TrainData = data._replace(
+        rows=jax.tree.map(spoiled, data.rows), return_to_go=spoiled(data.return_to_go)
+    )
+    assert not np.isfinite(other.rows.reward).all()
+    state = algorithm.init(other, jax.random.key(0))
+    assert tiny.same(state, tiny.first_state(algorithm))
+    after = tiny.trained(algorithm, 2, on=other)
+    assert tiny.same(after, tiny.trained(algorithm, 2))
+    assert tiny.same(algorithm.finish(after, other), tiny.agent(algorithm))
+    oracle = jax.tree_util.Partial(no_test_task)  # type: ignore[no-untyped-call]
+    relabelled, _ = jax.jit(algorithm.update, compiler_options=tiny.QUICK)(
+        state, other._replace(reward_of=oracle), KEY
+    )
+    assert all(np.isfinite(leaf).all() for leaf in tiny.leaves(relabelled))
+
+
+def test_predictions_where_there_are_models(algorithm: Algorithm) -> None:
+    agent, episode = tiny.agent(algorithm), jax.tree.map(lambda x: x[0], tiny.episodes(1))
+    hypothesis = algorithm.prior(agent)[0]
+    if getattr(algorithm.config, "ensemble", None) is None:
+        with pytest.raises(IdaqError, match="models"):
+            algorithm.predict(agent, episode, hypothesis)
         return
-    episode = jax.tree.map(lambda x: x[0], tiny.episodes(1))
-    seen = algorithm.predict(tiny.agent(algorithm), episode, jnp.zeros(tiny.LATENT_DIM))
+    seen = algorithm.predict(agent, episode, hypothesis)
     horizon, obs_dim = tiny.SPEC.horizon, tiny.SPEC.obs_dim
     assert seen.reward.shape == (horizon,)
     assert seen.next_obs.shape == (horizon, obs_dim)

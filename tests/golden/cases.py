@@ -114,6 +114,31 @@ def online() -> Golden:
     return Golden({sac.name: sac.version}, numbers)
 
 
+BASELINES = {"op-cl": "op-cl, sac-brac+models", "macaw": "macaw", "borel": "borel, oracle"}
+
+
+def baseline(name: str) -> Golden:
+    """Five updates of another algorithm, its hypotheses and its first actions."""
+    made = tiny.BASELINES[BASELINES[name]]
+    state = tiny.trained(made, 4)
+    state, metrics = tiny.compiled_update(made.phases[-1][1])(state, tiny.data(), jax.random.key(4))
+    agent = made.finish(state, tiny.data())
+    episodes = tiny.episodes(3)
+    hypothesis = made.encode(agent, episodes, jnp.asarray([True, False, True]))
+
+    def first_action(obs: Any) -> Any:
+        carry = made.init_carry(agent, hypothesis)
+        return made.act(agent, hypothesis, carry, obs, jax.random.key(0))[0]
+
+    numbers = {f"metric {key}": rounded(value) for key, value in sorted(metrics.items())}
+    numbers |= {
+        "hypothesis": rounded(hypothesis[:10]),
+        "actions": rounded(jax.vmap(first_action)(episodes.obs[0])),
+        "prior": rounded(made.prior(agent)[jnp.asarray([0, 3]), :5]),
+    }
+    return Golden({made.name: made.version}, numbers)
+
+
 # --- Adapters -------------------------------------------------------------------------------
 
 ADAPTERS = ("paper", "released", "untried, best", "prediction error", "prediction variance")
@@ -169,6 +194,7 @@ CASES: dict[str, Callable[[], Golden]] = {
         if name.endswith("+models")  # the policy learns the same without
     },
     "algorithm sac, online": online,
+    **{f"algorithm {name}": partial(baseline, name) for name in BASELINES},
     **{f"adapter {name}": partial(adapter, name) for name in ADAPTERS},
     "adapter posterior": posterior,
     **{

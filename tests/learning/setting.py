@@ -7,16 +7,18 @@ import jax.numpy as jnp
 
 from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
-from idaq.algos.focal import Agent, Config, Focal
+from idaq.algos import AlgorithmConfig, make_algorithm
+from idaq.algos.focal import Config
 from idaq.algos.td3_bc import Td3BcConfig
 from idaq.data.episodes import expert_episodes
 from idaq.data.store import Dataset
 from idaq.envs import POINT_FAMILIES
-from idaq.envs.base import split_tasks
+from idaq.envs.base import reward_function, split_tasks
 from idaq.evaluate import Results, evaluate
 from idaq.presets import TrainConfig
 from idaq.rollout import make_rollouts
 from idaq.train import train_data, train_group
+from idaq.types import PyTree
 
 ADAPT = AdaptConfig(reference="farthest-first", accept="improvement", final="best")
 DEFAULT_LIKE = Config(
@@ -30,27 +32,31 @@ DEFAULT_LIKE = Config(
 )
 
 
-def train(dataset: Dataset, config: Config, num_updates: int, seed: int, place: Path) -> Agent:
+def train(
+    dataset: Dataset, config: AlgorithmConfig, num_updates: int, seed: int, place: Path
+) -> PyTree:
     """One seed's agent, on the tasks of its split."""
     family = POINT_FAMILIES[dataset.family]
-    algorithm = Focal(config, family.spec)
+    algorithm = make_algorithm(config, family.spec)
     tasks = split_tasks(family.num_tasks, seed).train
     (agent,) = train_group(
         algorithm,
         TrainConfig(num_updates=num_updates, log_every_updates=num_updates),
-        train_data(dataset, algorithm, [tasks]),
+        train_data(dataset, algorithm, [tasks], reward_function(family)),
         [seed],
         place / f"{seed}.safetensors",
         [place / f"seed-{seed}"],
         lambda _: None,
     )
-    return agent  # type: ignore[no-any-return]
+    return agent
 
 
-def adapt(dataset: Dataset, config: Config, agent: Agent, method: str, seed: int) -> Results:
+def adapt(
+    dataset: Dataset, config: AlgorithmConfig, agent: PyTree, method: str, seed: int
+) -> Results:
     """The agent on the test tasks of its split."""
     family = POINT_FAMILIES[dataset.family]
-    algorithm = Focal(config, family.spec)
+    algorithm = make_algorithm(config, family.spec)
     tasks = split_tasks(family.num_tasks, seed).test
     given = None
     if method == "expert-context":

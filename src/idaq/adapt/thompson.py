@@ -1,7 +1,8 @@
 """Task hypotheses from the prior, and posterior sampling with all online context.
 
 The prior q(z) is the set of the training tasks' embeddings. The reference stage tries some of
-them; `Posterior` (the paper's "FOCAL" row) then believes everything it has seen.
+them; `Posterior` (the paper's "FOCAL" row) then believes everything it has seen. `Belief` does so
+from the start.
 """
 
 from dataclasses import dataclass
@@ -124,3 +125,14 @@ class Posterior:
     def record(self, state: PosteriorState) -> dict[str, Any]:
         kept = jnp.arange(self.num_episodes) < state.memory.count - 1
         return {"kept": kept}
+
+
+@dataclass(frozen=True)
+class Belief(Posterior):
+    """What all episodes so far say, from the first one on: there is no reference stage.
+
+    With a recurrent algorithm this is one belief that is carried through the whole budget.
+    """
+
+    def propose(self, agent: PyTree, state: PosteriorState) -> Any:
+        return self.commit(agent, state)

@@ -1,10 +1,24 @@
 """Meta-training algorithms behind one contract (`idaq.algos.base`)."""
 
 from idaq.algos.base import Algorithm
+from idaq.algos.borel import Borel, BorelConfig
 from idaq.algos.focal import Config, Focal
+from idaq.algos.macaw import Macaw
+from idaq.algos.macaw_inner import MacawConfig
+from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.types import Spec
 
+AlgorithmConfig = Config | OpClConfig | MacawConfig | BorelConfig
 
-def make_algorithm(config: Config, spec: Spec) -> Algorithm:
+
+def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
     """The algorithm of a configuration."""
-    return Focal(config, spec)
+    match config:
+        case BorelConfig():
+            return Borel(config, spec)
+        case MacawConfig():
+            return Macaw(config, spec)
+        case OpClConfig():
+            return OpCl(config, spec)
+        case Config():
+            return Focal(config, spec)

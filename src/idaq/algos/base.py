@@ -40,6 +40,19 @@ class Algorithm(Protocol):
     @property
     def spec(self) -> Spec: ...
 
+    @property
+    def phases(self) -> tuple[tuple[int, "Algorithm"], ...]:
+        """(first update, the algorithm as it trains from there on); mostly one: ((0, self),).
+
+        All of them share one state.
+        """
+        ...
+
+    @property
+    def return_discount(self) -> float | None:
+        """The discount of the Monte-Carlo returns that `data` must have, if it needs any."""
+        ...
+
     def init(self, data: TrainData, key: Array) -> PyTree:
         """The first state of training."""
         ...

@@ -21,7 +21,8 @@ Where it departs from the released code:
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -32,11 +33,15 @@ from idaq.algos.base import Prediction
 from idaq.algos.batch import (
     Normaliser,
     TrainData,
-    hide,
-    identity_normaliser,
+    choose_normaliser,
+    no_data,
+    normalise_rows,
+    rows_at,
     sample_rows,
     sample_tasks,
     scale_action,
+    split_batches,
+    task_places,
     unscale_action,
 )
 from idaq.algos.losses import metric_loss, model_loss
@@ -61,8 +66,8 @@ class EnsembleConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """Defaults are the paper's."""
+class ContextConfig:
+    """What algorithms with a context encoder share. Defaults are the paper's."""
 
     latent_dim: int = 20
     encoder_hidden: tuple[int, ...] = (200, 200, 200)
@@ -88,6 +93,13 @@ class Config:
         require(self, "std_floor", above=0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Config(ContextConfig):
+    """FOCAL adds nothing."""
+
+    kind: Literal["focal"] = "focal"
+
+
 class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
@@ -111,24 +123,25 @@ class Agent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Focal:
-    """The algorithm, bound to its configuration and the family's spec."""
+class ContextBased:
+    """An encoder and a learner behind it; how the encoder is trained is left to `_encoder_loss`."""
 
-    config: Config
+    config: ContextConfig
     spec: Spec
-    name: str = "focal"
-    version: int = 1
+
+    @property
+    def phases(self) -> tuple[tuple[int, Self], ...]:
+        return ((0, self),)
+
+    @property
+    def return_discount(self) -> float | None:
+        return None
 
     def init(self, data: TrainData, key: Array) -> State:
         """Fresh networks; the normaliser is the training tasks' or none."""
         config, spec = self.config, self.spec
         encoder_key, learner_key, ensemble_key = jax.random.split(key, 3)
-        encoder = context.init(
-            encoder_key, spec.obs_dim, spec.action_dim, config.encoder_hidden, config.latent_dim
-        )
-        normaliser = data.normaliser if config.normalise else identity_normaliser(spec.obs_dim)
-        if config.hide_unrelated:
-            normaliser = hide(normaliser, data.unrelated)
+        encoder = self._init_encoder(encoder_key)
         ensemble, ensemble_opt = None, None
         if config.ensemble is not None:
             ensemble = dynamics.init(
@@ -146,7 +159,7 @@ class Focal:
             learner=self._learner.init(config.learner, spec, config.latent_dim, learner_key),
             ensemble=ensemble,
             ensemble_opt=ensemble_opt,
-            normaliser=normaliser,
+            normaliser=choose_normaliser(config, data),
         )
 
     def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
@@ -155,19 +168,20 @@ class Focal:
         tasks_key, context_key, batch_key, learner_key = jax.random.split(key, 4)
         tasks = sample_tasks(data, config.meta_batch_size, tasks_key)
 
-        # --- Update context encoder ---
         rows = sample_rows(data, tasks, config.context_size, context_key)
         if config.context_shift > 0:
             shape = (config.meta_batch_size, 1, self.spec.obs_dim)
             shift = jax.random.normal(jax.random.fold_in(context_key, 1), shape)
             rows = rows._replace(obs=rows.obs + config.context_shift * data.start_std * shift)
-        rows = _normalise(state.normaliser, rows)
+        rows = normalise_rows(state.normaliser, rows)
+        num_batches = self._learner.num_batches(config.learner)
+        batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
+        batches = split_batches(normalise_rows(state.normaliser, batch), num_batches)
+        first = Transition(*(field[0] for field in batches))
 
-        def encoder_loss(params: PyTree) -> tuple[Any, Any]:
-            embedding = context.embed_context(params, rows.obs, rows.action, rows.reward)
-            return config.metric_weight * metric_loss(embedding, tasks), embedding
-
-        (metric_value, embedding), encoder_grad = jax.value_and_grad(encoder_loss, has_aux=True)(
+        # --- Update context encoder ---
+        loss = partial(self._encoder_loss, state, tasks, rows, first, context_key, learner_key)
+        (_, (embedding, metrics)), encoder_grad = jax.value_and_grad(loss, has_aux=True)(
             state.encoder
         )
         encoder_step, encoder_opt = optax.adam(config.encoder_learning_rate).update(
@@ -175,19 +189,16 @@ class Focal:
         )
 
         # --- Update policy and critics on the detached embedding ---
-        num_batches = self._learner.num_batches(config.learner)
-        batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
-        batches = _split_batches(_normalise(state.normaliser, batch), num_batches)
         z = jnp.repeat(jax.lax.stop_gradient(embedding), config.batch_size, axis=0)  # [n, latent]
-        learner, metrics = self._learner.update(
+        learner, learner_metrics = self._learner.update(
             config.learner, state.learner, batches, z, learner_key
         )
+        metrics |= learner_metrics
 
         # --- Update reward and dynamics models ---
         ensemble, ensemble_opt = state.ensemble, state.ensemble_opt
         if config.ensemble is not None:
-            first = Transition(*(field[0] for field in batches))
-            ensemble, ensemble_opt, metrics["model_loss"] = _update_ensemble(
+            ensemble, ensemble_opt, metrics["model_loss"] = update_ensemble(
                 config.ensemble, state, first, z
             )
         new_state = State(
@@ -198,18 +209,16 @@ class Focal:
             ensemble_opt=ensemble_opt,
             normaliser=state.normaliser,
         )
-        return new_state, metrics | {"metric_loss": metric_value}
+        return new_state, metrics
 
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent, with the embedding of all rows of every training task as its prior."""
         num_rows = int(data.task_count[data.train_tasks].max())
 
         def embed_task(task: Array) -> Any:
-            place, count = jnp.arange(num_rows), data.task_count[task]
-            index = data.task_start[task] + jnp.minimum(place, count - 1)
-            rows = _normalise(state.normaliser, Transition(*(x[index] for x in data.rows)))
-            is_own = (place < count).astype(jnp.float32)
-            return context.embed_context(state.encoder, rows.obs, rows.action, rows.reward, is_own)
+            places, is_own = task_places(data, task, num_rows)
+            rows = normalise_rows(state.normaliser, rows_at(data, places))
+            return self._embed(state.encoder, *rows[:3], is_own.astype(jnp.float32))
 
         return self._agent(state, jax.lax.map(embed_task, data.train_tasks), data.mean_return)
 
@@ -217,17 +226,7 @@ class Focal:
         """The shapes of an agent, to read one back from a file."""
 
         def fresh_agent() -> Agent:
-            spec, tasks = self.spec, jnp.zeros(num_train_tasks, jnp.int32)
-            obs, action, scalar = (
-                jnp.zeros((1, spec.obs_dim)),
-                jnp.zeros((1, spec.action_dim)),
-                tasks,
-            )
-            rows = Transition(obs, action, scalar, obs, scalar)
-            one = identity_normaliser(spec.obs_dim)
-            data = TrainData(
-                rows, tasks, tasks, tasks, one, one.obs_mean, one.obs_mean > 0, one.reward_mean
-            )
+            data = no_data(self.spec, num_train_tasks)
             state = self.init(data, jax.random.key(0))
             prior = jnp.zeros((num_train_tasks, self.config.latent_dim))
             return self._agent(state, prior, data.mean_return)
@@ -240,7 +239,7 @@ class Focal:
         obs, action, reward = self._network_units(agent, episodes)
         weight = (episodes.valid & keep[:, None]).astype(jnp.float32)
         flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, action, reward, weight)]
-        return context.embed_context(agent.encoder, *flat)
+        return self._embed(agent.encoder, *flat)
 
     def prior(self, agent: Agent) -> Any:
         return agent.prior
@@ -283,6 +282,32 @@ class Focal:
     def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
         return carry
 
+    def _encoder_loss(
+        self,
+        state: State,
+        tasks: Array,
+        contexts: Transition,
+        batch: Transition,
+        key: Array,
+        learner_key: Array,
+        encoder: PyTree,
+    ) -> tuple[Any, tuple[Any, dict[str, Any]]]:
+        """The loss; the embeddings [num_tasks, latent_dim] that the learner gets; metrics.
+
+        `batch` and `learner_key` are what the learner will be updated with.
+        """
+        raise NotImplementedError
+
+    def _init_encoder(self, key: Array) -> PyTree:
+        sizes = (self.spec.obs_dim, self.spec.action_dim, self.config.encoder_hidden)
+        return context.init(key, *sizes, self.config.latent_dim)
+
+    def _embed(
+        self, encoder: PyTree, obs: Array, action: Array, reward: Array, weight: Array
+    ) -> Any:
+        """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
+        return context.embed_context(encoder, obs, action, reward, weight)
+
     def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
         policy = self._learner.trained_policy(self.config.learner, state.learner)
         return Agent(state.encoder, policy, state.ensemble, state.normaliser, prior, logged_return)
@@ -299,29 +324,33 @@ class Focal:
         )
 
 
+@dataclass(frozen=True)
+class Focal(ContextBased):
+    """The encoder is trained by the metric loss alone."""
+
+    config: Config
+    name: str = "focal"
+    version: int = 1
+
+    def _encoder_loss(
+        self,
+        state: State,
+        tasks: Array,
+        contexts: Transition,
+        batch: Transition,
+        key: Array,
+        learner_key: Array,
+        encoder: PyTree,
+    ) -> tuple[Any, tuple[Any, dict[str, Any]]]:
+        embedding = context.embed_context(encoder, *contexts[:3])
+        loss = self.config.metric_weight * metric_loss(embedding, tasks)
+        return loss, (embedding, {"metric_loss": loss})
+
+
 LEARNERS = {"sac-brac": sac_brac, "td3-bc": td3_bc, "bc": bc}
 
 
-def _normalise(normaliser: Normaliser, rows: Transition) -> Transition:
-    return rows._replace(
-        obs=normaliser.obs(rows.obs),
-        next_obs=normaliser.obs(rows.next_obs),
-        reward=normaliser.reward(rows.reward),
-    )
-
-
-def _split_batches(rows: Transition, num_batches: int) -> Transition:
-    """[tasks, num_batches * size, ...] to [num_batches, tasks * size, ...]."""
-
-    def split(x: Array) -> Any:
-        tasks, rows_per_task = x.shape[:2]
-        x = x.reshape(tasks, num_batches, rows_per_task // num_batches, *x.shape[2:])
-        return x.swapaxes(0, 1).reshape(num_batches, -1, *x.shape[3:])
-
-    return Transition(*(split(field) for field in rows))
-
-
-def _update_ensemble(
+def update_ensemble(
     config: EnsembleConfig, state: State, batch: Transition, z: Array
 ) -> tuple[dynamics.Ensemble, PyTree, Any]:
     def loss(ensemble: dynamics.Ensemble) -> Any:

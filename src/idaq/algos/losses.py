@@ -1,5 +1,7 @@
 """Losses as pure functions of network outputs; tests compare each with a NumPy oracle."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +12,7 @@ from idaq.types import Array
 SAME_TASK_EPSILON = 1e-3
 DIFFERENT_TASK_EPSILON = 0.1
 DUAL_EPSILON = 1e-8
+ADVANTAGE_EPSILON = 1e-8
 
 
 def metric_loss(embedding: Array, task: Array) -> Any:
@@ -74,6 +77,11 @@ def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: fl
     return jnp.exp(log_temperature) * surplus
 
 
+def twin_error(values: Sequence[Array], target: Array) -> Any:
+    """The squared errors of twin critics, summed; no gradient to the target."""
+    return squared_error(values[0], target) + squared_error(values[1], target)
+
+
 def td3_bc_policy_loss(q: Array, action: Array, data_action: Array, bc_weight: float) -> Any:
     """TD3+BC: the critic's value, scaled to size one, against staying near the data."""
     scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(q).mean(), DUAL_EPSILON))
@@ -88,3 +96,47 @@ def model_loss(reward: Array, next_obs: Array, rewards: Array, next_observations
     reward_error = jnp.square(reward - rewards)  # [L, n]
     state_error = jnp.square(next_obs - next_observations).sum(axis=-1)  # [L, n]
     return (reward_error + state_error).mean()
+
+
+def gaussian_kl(
+    mean: Array,
+    log_variance: Array,
+    prior_mean: Array | float = 0.0,
+    prior_log_variance: Array | float = 0.0,
+) -> Any:
+    """KL(N(mean, variance) || prior) of diagonal Gaussians, summed over the last axis.
+
+    The prior is N(0, I) unless it is given.
+    """
+    gap = log_variance - prior_log_variance
+    scaled = jnp.square(mean - prior_mean) * jnp.exp(-prior_log_variance)
+    return 0.5 * (jnp.exp(gap) + scaled - 1.0 - gap).sum(axis=-1)
+
+
+def weighted_mean(values: Array, weight: Array) -> Any:
+    """The mean of those that count; 0 where none does."""
+    return (values * weight).sum() / jnp.maximum(weight.sum(), 1.0)
+
+
+def advantage_weights(advantage: Array, weight: Array, temperature: float, most: float) -> Any:
+    """exp(standardised advantage / temperature), at most `most`; no gradient.
+
+    The advantages [n] are standardised by those whose `weight` [n] is 1.
+    """
+    advantage = jax.lax.stop_gradient(advantage)
+    mean = weighted_mean(advantage, weight)
+    variance = weighted_mean(jnp.square(advantage - mean), weight)
+    standardised = (advantage - mean) / jnp.sqrt(variance + ADVANTAGE_EPSILON)
+    return jnp.exp(jnp.minimum(standardised / temperature, math.log(most)))
+
+
+def discounted_returns(reward: Array, valid: Array, discount: float) -> Any:
+    """The discounted sum of the rewards from every step to an episode's end, [..., horizon]."""
+
+    def add(later: Array, now: Array) -> tuple[Any, Any]:
+        total = now + discount * later
+        return total, total
+
+    steps = jnp.moveaxis(reward * valid, -1, 0)
+    _, totals = jax.lax.scan(add, jnp.zeros(steps.shape[1:]), steps, reverse=True)
+    return jnp.moveaxis(totals, 0, -1)

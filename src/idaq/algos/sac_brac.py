@@ -24,6 +24,7 @@ from idaq.algos.losses import (
     dual_penalty,
     squared_error,
     td_target,
+    twin_error,
 )
 from idaq.config import MAX_SIZE, require
 from idaq.nets import critic, policy
@@ -113,6 +114,19 @@ def num_batches(config: SacBracConfig) -> int:
     return config.dual_steps if config.divergence == "kl-dual" else 1
 
 
+def q_target(
+    config: SacBracConfig, state: SacBracState, batch: Transition, z: Array, key: Array
+) -> Any:
+    """What Q is trained towards, [n]."""
+    next_v = critic.v_value(state.target_v, batch.next_obs, z)
+    return td_target(config.reward_scale * batch.reward, batch.terminated, next_v, config.discount)
+
+
+def q_loss(q: tuple[PyTree, PyTree], batch: Transition, z: Array, target: Array) -> Any:
+    """The loss of both Q at the logged actions."""
+    return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
+
+
 def update(
     config: SacBracConfig, state: SacBracState, batches: Transition, z: Array, key: Array
 ) -> tuple[SacBracState, dict[str, Any]]:
@@ -126,15 +140,8 @@ def update(
     batch = Transition(*(field[0] for field in batches))
 
     # --- Update Q ---
-    next_v = critic.v_value(state.target_v, batch.next_obs, z)
-    reward = config.reward_scale * batch.reward
-    target = td_target(reward, batch.terminated, next_v, config.discount)
-
-    def q_loss(q: tuple[PyTree, PyTree]) -> Any:
-        values = [critic.q_value(each, batch.obs, z, batch.action) for each in q]
-        return squared_error(values[0], target) + squared_error(values[1], target)
-
-    q_loss_value, q_grad = jax.value_and_grad(q_loss)(state.q)
+    target = q_target(config, state, batch, z, key)
+    q_loss_value, q_grad = jax.value_and_grad(q_loss)(state.q, batch, z, target)
     q_step, q_opt = optimiser.update(q_grad, state.q_opt)
     q = optax.apply_updates(state.q, q_step)
 

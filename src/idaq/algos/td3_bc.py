@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos.losses import squared_error, td3_bc_policy_loss, td_target
+from idaq.algos.losses import td3_bc_policy_loss, td_target, twin_error
 from idaq.config import MAX_SIZE, require
 from idaq.nets import critic, policy
 from idaq.types import Array, PyTree, Spec, Transition
@@ -82,6 +82,23 @@ def num_batches(config: Td3BcConfig) -> int:
     return 1
 
 
+def q_target(
+    config: Td3BcConfig, state: Td3BcState, batch: Transition, z: Array, key: Array
+) -> Any:
+    """What Q is trained towards, [n]."""
+    noise = config.target_noise * jax.random.normal(key, batch.action.shape)
+    noise = jnp.clip(noise, -config.target_noise_max, config.target_noise_max)
+    next_action = policy.deterministic(state.target_policy, batch.next_obs, z)
+    next_action = jnp.clip(next_action + noise, -1.0, 1.0)
+    next_q = [critic.q_value(each, batch.next_obs, z, next_action) for each in state.target_q]
+    return td_target(batch.reward, batch.terminated, jnp.minimum(*next_q), config.discount)
+
+
+def q_loss(q: tuple[PyTree, PyTree], batch: Transition, z: Array, target: Array) -> Any:
+    """The loss of both Q at the logged actions."""
+    return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
+
+
 def update(
     config: Td3BcConfig, state: Td3BcState, batches: Transition, z: Array, key: Array
 ) -> tuple[Td3BcState, dict[str, Any]]:
@@ -90,18 +107,8 @@ def update(
     optimiser = optax.adam(config.learning_rate)
 
     # --- Update Q ---
-    noise = config.target_noise * jax.random.normal(key, batch.action.shape)
-    noise = jnp.clip(noise, -config.target_noise_max, config.target_noise_max)
-    next_action = policy.deterministic(state.target_policy, batch.next_obs, z)
-    next_action = jnp.clip(next_action + noise, -1.0, 1.0)
-    next_q = [critic.q_value(each, batch.next_obs, z, next_action) for each in state.target_q]
-    target = td_target(batch.reward, batch.terminated, jnp.minimum(*next_q), config.discount)
-
-    def q_loss(q: tuple[PyTree, PyTree]) -> Any:
-        values = [critic.q_value(each, batch.obs, z, batch.action) for each in q]
-        return squared_error(values[0], target) + squared_error(values[1], target)
-
-    q_loss_value, q_grad = jax.value_and_grad(q_loss)(state.q)
+    target = q_target(config, state, batch, z, key)
+    q_loss_value, q_grad = jax.value_and_grad(q_loss)(state.q, batch, z, target)
     q_step, q_opt = optimiser.update(q_grad, state.q_opt)
     q = optax.apply_updates(state.q, q_step)
 

@@ -120,6 +120,16 @@ def shipped_policies(family: TaskFamily) -> Path | None:
     return None
 
 
+def shipped_fingerprint(family: TaskFamily, quality: Quality) -> str | None:
+    """Of the package's policies that log that quality; None where none do."""
+    place = shipped_policies(family)
+    scripted = quality == "expert" and has_scripted_expert(family)
+    if place is None or scripted or quality == "random":
+        return None
+    ladder = load_ladder(place, family)
+    return _fingerprint(ladder, [rung.file_name for rung in ladder.chosen(quality)])
+
+
 def qualities_of(family: TaskFamily) -> list[str]:
     """The qualities that can be logged without training a policy first."""
     has_ladder = shipped_policies(family) is not None

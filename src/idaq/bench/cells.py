@@ -22,13 +22,14 @@ from typing import Any
 
 from idaq.adapt import needs_models
 from idaq.adapt.config import AdaptConfig
+from idaq.behaviour.quality import Quality, shipped_fingerprint
 from idaq.bench import available
 from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, get_scale
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.pipeline import run_identity
-from idaq.presets import RunConfig, with_ensemble_size
+from idaq.presets import RunConfig, resolve, with_ensemble_size
 from idaq.run_dir import RunDir, read_json
 from idaq.training import Split
 
@@ -60,7 +61,7 @@ class Cell:
 
     row: str
     family: str
-    quality: str
+    quality: Quality
     algorithm: str
     preset: str
     settings: tuple[str, ...]  # of the scale
@@ -90,7 +91,7 @@ class Cell:
 
     def config(self) -> RunConfig:
         """The resolved configuration, with no more models than needed."""
-        config = available.resolve(self.preset, self.family, self.algorithm)
+        config = resolve(self.preset, self.family, self.algorithm)
         for setting in (*self.settings, *self.variant):
             config = override(config, setting)
         if self.probes or any(needs_models(each.method) for each in self.adaptations):
@@ -152,7 +153,7 @@ def _cells_of_row(experiment: Experiment, row: Row, scale: Scale) -> list[Cell]:
             quality=row.quality,
             algorithm=algorithm,
             preset=scale.preset,
-            settings=scale.run,
+            settings=scale.settings(algorithm),
             variant=run,
             trajectories=scale.trajectories,
             seeds=scale.seeds,
@@ -183,7 +184,8 @@ def cell_of(cells: Iterable[Cell], row: Row, column: Column) -> Cell | None:
 def data_place(results: Path, cell: Cell) -> Path:
     """The dataset of a cell: named by what it is made from."""
     family = get_family(cell.family)
-    recipe = [cell.family, family.version, cell.quality, cell.trajectories]
+    policies = shipped_fingerprint(family, cell.quality)
+    recipe = [cell.family, family.version, cell.quality, policies, cell.trajectories]
     name = f"{cell.family.replace('/', '-')}-{cell.quality}-{_hash(recipe)[:12]}"
     return results / "data" / name
 

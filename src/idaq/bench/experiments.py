@@ -6,10 +6,12 @@ one row that need the same agents share a cell (`idaq.bench.cells`). `paper` is 
 own numbers stand: a file of `bench/paper` and a column of it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, get_args
 
+from idaq.behaviour.quality import Quality
 from idaq.bench.paper import table
 from idaq.errors import IdaqError
 
@@ -23,7 +25,7 @@ class Row:
 
     name: str  # the paper's
     family: str
-    quality: str = "expert"
+    quality: Quality = "expert"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +56,18 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much of everything. `updates` are per row's kind of family; None is the preset's."""
+    """How much of everything; what is not set is the preset's."""
 
     preset: str
     seeds: int
     trajectories: int
     run: tuple[str, ...] = ()
+    algorithms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of some algorithms
     only_smoke_rows: bool = False
+
+    def settings(self, algorithm: str) -> tuple[str, ...]:
+        """Of the runs of an algorithm."""
+        return (*self.algorithms.get(algorithm, ()), *self.run)
 
 
 SCALES: dict[str, Scale] = {
@@ -73,6 +80,7 @@ SCALES: dict[str, Scale] = {
             "train.log_every_updates=100",
             "train.checkpoint_every_updates=100",
         ),
+        algorithms={"borel": ("algorithm.vae_updates=200",)},
         only_smoke_rows=True,
     ),
     "fast": Scale(preset="default", seeds=3, trajectories=45),
@@ -87,7 +95,7 @@ def row(environment: str) -> Row:
     """The row of a name as the paper's tables have it: `sweep-medium` is ML1's sweep."""
     name = environment.removesuffix(_MEDIUM)
     family = name if name in _NO_ML1 else f"ml1/{name}"
-    quality = "medium" if environment.endswith(_MEDIUM) else "expert"
+    quality: Quality = "medium" if environment.endswith(_MEDIUM) else "expert"
     return Row(name=environment, family=family, quality=quality)
 
 

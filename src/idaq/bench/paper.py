@@ -13,26 +13,34 @@ class Published(NamedTuple):
     ci95: float
 
 
-# where a method's number stands: table, column
+# where a number stands: algorithm, method, table, column
 _RETURNS = (
-    ("idaq-return", "mujoco_online", "idaq"),
-    ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
-    ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
-    ("posterior", "mujoco_online", "focal"),
-    ("expert-context", "mujoco_expert_context", "focal_expert_context"),
+    ("focal", "idaq-return", "mujoco_online", "idaq"),
+    ("focal", "idaq-prediction-error", "quantifications", "idaq_prediction_error"),
+    ("focal", "idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
+    ("focal", "posterior", "mujoco_online", "focal"),
+    ("focal", "expert-context", "mujoco_expert_context", "focal_expert_context"),
+    ("macaw", "fine-tuning", "mujoco_online", "macaw"),
+    ("macaw", "expert-context", "mujoco_expert_context", "macaw_expert_context"),
+    ("borel", "belief", "mujoco_online", "borel"),
 )
 _ML1_SCORES = (
-    ("idaq-return", "ml1_online", "idaq"),
-    ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
-    ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
-    ("posterior", "ml1_online", "focal"),
-    ("expert-context", "ml1_expert_context", "focal_expert_context"),
+    ("focal", "idaq-return", "ml1_online", "idaq"),
+    ("focal", "idaq-prediction-error", "quantifications", "idaq_prediction_error"),
+    ("focal", "idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
+    ("focal", "posterior", "ml1_online", "focal"),
+    ("focal", "expert-context", "ml1_expert_context", "focal_expert_context"),
+    ("op-cl", "idaq-return", "ablation_op_cl", "opcl_idaq"),
+    ("op-cl", "posterior", "ablation_op_cl", "opcl"),
+    ("macaw", "fine-tuning", "ml1_online", "macaw"),
+    ("macaw", "expert-context", "ml1_expert_context", "macaw_expert_context"),
+    ("borel", "belief", "ml1_online", "borel"),
 )
 _MEDIUM_SCORES = (  # of the sets named SET-medium
-    ("idaq-return", "quantifications", "idaq_return"),
-    ("idaq-prediction-error", "quantifications", "idaq_prediction_error"),
-    ("idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
-    ("posterior", "quantifications", "focal"),
+    ("focal", "idaq-return", "quantifications", "idaq_return"),
+    ("focal", "idaq-prediction-error", "quantifications", "idaq_prediction_error"),
+    ("focal", "idaq-prediction-variance", "quantifications", "idaq_prediction_variance"),
+    ("focal", "posterior", "quantifications", "focal"),
 )
 _ML1 = "ml1/"
 
@@ -44,28 +52,33 @@ def table(name: str) -> dict[str, dict[str, str]]:
     return {row["environment"]: row for row in csv.DictReader(text.splitlines())}
 
 
-def published(family: str, method: str, quality: str = "expert") -> Published | None:
+def published(
+    family: str, method: str, algorithm: str = "focal", quality: str = "expert"
+) -> Published | None:
     """The return that the paper reports for a method on a family, if it reports returns there."""
     if family.startswith(_ML1) or quality != "expert":
         return None
-    return _find(_RETURNS, family, method)
+    return _find(_RETURNS, family, method, algorithm)
 
 
-def published_score(family: str, method: str, quality: str = "expert") -> Published | None:
+def published_score(
+    family: str, method: str, algorithm: str = "focal", quality: str = "expert"
+) -> Published | None:
     """The normalised score that the paper reports for a method on an ML1 set."""
     if not family.startswith(_ML1):
         return None
+    name = family.removeprefix(_ML1)
     if quality == "medium":
-        return _find(_MEDIUM_SCORES, f"{family.removeprefix(_ML1)}-medium", method)
-    return _find(_ML1_SCORES, family.removeprefix(_ML1), method) if quality == "expert" else None
+        return _find(_MEDIUM_SCORES, f"{name}-medium", method, algorithm)
+    return _find(_ML1_SCORES, name, method, algorithm) if quality == "expert" else None
 
 
 def _find(
-    places: tuple[tuple[str, str, str], ...], environment: str, method: str
+    places: tuple[tuple[str, str, str, str], ...], environment: str, method: str, algorithm: str
 ) -> Published | None:
-    for known, name, column in places:
+    for known_algorithm, known_method, name, column in places:
         row = table(name).get(environment)
-        if known == method and row is not None:
+        if (known_algorithm, known_method) == (algorithm, method) and row is not None:
             return Published(float(row[column]), float(row[f"{column}_ci95"]))
     return None
 

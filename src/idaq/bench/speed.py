@@ -8,7 +8,6 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,20 +17,21 @@ from rich.table import Table
 
 from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
-from idaq.algos import make_algorithm
-from idaq.algos.batch import TrainData, identity_normaliser
+from idaq.algos import AlgorithmConfig, make_algorithm
+from idaq.algos.base import Algorithm
+from idaq.algos.batch import EpisodeIndex, TrainData, identity_normaliser
 from idaq.algos.focal import Config, EnsembleConfig
 from idaq.algos.replay import Replay, empty_replay
 from idaq.algos.sac import Sac
 from idaq.algos.sac_brac import SacBracConfig
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.training import run_updates as run_sac_updates
-from idaq.bench.flops import agent_flops, ensemble_flops, sac_flops
+from idaq.bench.flops import sac_flops, update_flops
 from idaq.bench.stepping import NUM_SIMULATORS, measure_stepping
 from idaq.data.collect import library_versions
 from idaq.envs import get_family
 from idaq.evaluate import evaluate
-from idaq.presets import resolve
+from idaq.presets import resolve, with_ensemble_size
 from idaq.rollout import make_rollouts
 from idaq.train import new_state, one_seed, run_updates
 from idaq.types import Spec, Transition
@@ -48,26 +48,36 @@ POINT = Spec(obs_dim=2, action_dim=2, action_low=(-0.1,) * 2, action_high=(0.1,)
 ML1 = Spec(obs_dim=39, action_dim=4, action_low=(-1.0,) * 4, action_high=(1.0,) * 4, horizon=500)
 
 
-def cases() -> dict[str, tuple[str, Spec, Config]]:
+def cases() -> dict[str, tuple[str, Spec, AlgorithmConfig]]:
     """Name: (shapes, spec, configuration)."""
     paper_ml1 = Config(context_size=400, learner=SacBracConfig())
-    paper_point = replace(resolve("paper", "point-robot").algorithm, ensemble=None)
-    default_point = replace(resolve("default", "point-robot").algorithm, ensemble=None)
-    default_ml1 = replace(resolve("default", "ml1/push").algorithm, ensemble=None)
-    with_models = replace(paper_ml1, ensemble=EnsembleConfig())
+    with_models = Config(context_size=400, learner=SacBracConfig(), ensemble=EnsembleConfig())
     return {
         "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
         "FOCAL (paper), ML1 + models": ("ml1", ML1, with_models),
-        "FOCAL (paper), Point": ("point", POINT, paper_point),
-        "cloning (default), ML1": ("ml1", ML1, default_ml1),
-        "TD3+BC (default), Point": ("point", POINT, default_point),
+        "FOCAL (paper), Point": ("point", POINT, _preset("paper", "point-robot")),
+        "cloning (default), ML1": ("ml1", ML1, _preset("default", "ml1/push")),
+        "TD3+BC (default), Point": ("point", POINT, _preset("default", "point-robot")),
+        "OP+CL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "op-cl")),
+        "OP+CL (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "op-cl")),
+        "MACAW (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "macaw")),
+        "MACAW (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "macaw")),
+        "BOReL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "borel")),
+        "BOReL (paper), Point": ("point", POINT, _preset("paper", "point-robot", "borel")),
     }
+
+
+def _preset(preset: str, family: str, algorithm: str = "focal") -> AlgorithmConfig:
+    """A preset's algorithm without models."""
+    return with_ensemble_size(resolve(preset, family, algorithm), 0).algorithm
 
 
 def measure(num_updates: int) -> dict[str, Any]:
     """All figures as plain values."""
     device = jax.devices()[0]
-    learners = [_measure_case(name, *case, num_updates) for name, case in cases().items()]
+    learners = [
+        row for name, case in cases().items() for row in _measure_case(name, *case, num_updates)
+    ]
     with_models, without = learners[1], learners[0]
     models_seconds = with_models["seconds_per_update"] - without["seconds_per_update"]
     models_flops = with_models["gflop_per_update"] - without["gflop_per_update"]
@@ -87,9 +97,22 @@ def measure(num_updates: int) -> dict[str, Any]:
 
 
 def _measure_case(
-    name: str, shapes: str, spec: Spec, config: Config, num_updates: int
+    name: str, shapes: str, spec: Spec, config: AlgorithmConfig, num_updates: int
+) -> list[dict[str, Any]]:
+    """One row per phase of the algorithm."""
+    phases = [algorithm for _, algorithm in make_algorithm(config, spec).phases]
+    return [
+        _measure_updates(
+            name if len(phases) == 1 else f"{name}, phase {number}", shapes, algorithm, num_updates
+        )
+        for number, algorithm in enumerate(phases, start=1)
+    ]
+
+
+def _measure_updates(
+    name: str, shapes: str, algorithm: Algorithm, num_updates: int
 ) -> dict[str, Any]:
-    algorithm = make_algorithm(config, spec)
+    spec = algorithm.spec
     data, keys = random_data(spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
     first, timed = max(1, num_updates // 10), num_updates
@@ -99,7 +122,7 @@ def _measure_case(
     _finished(run_updates(algorithm, state, data, keys, first, timed))
     seconds = (time.perf_counter() - started) / timed
     matmul = statistics.mean([before, matmul_gflop_per_second()])
-    gflop = (agent_flops(config, spec) + ensemble_flops(config, spec)) / 1e9
+    gflop = update_flops(algorithm) / 1e9
     return {
         "name": name,
         "shapes": shapes,
@@ -109,7 +132,7 @@ def _measure_case(
         "gflop_s": gflop / seconds,
         "matmul_gflop_s": matmul,
         "share_of_matmul": gflop / seconds / matmul,
-        "authors_seconds_per_update": AUTHORS_SECONDS[shapes] if "paper" in name else None,
+        "authors_seconds_per_update": AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
     }
 
 
@@ -185,6 +208,13 @@ def random_data(spec: Spec) -> TrainData:
         terminated=jnp.zeros(num),
     )
     one = identity_normaliser(spec.obs_dim)
+    per_task = ROWS_PER_TASK // spec.horizon
+    episodes = EpisodeIndex(
+        start=jnp.arange(NUM_TASKS * per_task) * spec.horizon,
+        length=jnp.full(NUM_TASKS * per_task, spec.horizon),
+        task_start=jnp.arange(NUM_TASKS) * per_task,
+        task_count=jnp.full(NUM_TASKS, per_task),
+    )
     return TrainData(
         rows=rows,
         task_start=jnp.arange(NUM_TASKS) * ROWS_PER_TASK,
@@ -194,6 +224,8 @@ def random_data(spec: Spec) -> TrainData:
         start_std=jnp.ones((1, spec.obs_dim)),
         unrelated=jnp.zeros((1, spec.obs_dim), bool),
         mean_return=jnp.zeros(1),
+        episodes=episodes,
+        return_to_go=jax.random.normal(reward_key, (num,)),
     )
 
 

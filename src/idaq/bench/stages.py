@@ -9,7 +9,6 @@ from pathlib import Path
 
 from idaq.adaptation import adapt_run, run_rollouts
 from idaq.atomic import parents_of, remove, write_json
-from idaq.bench.available import collect_options
 from idaq.bench.cells import (
     SPLIT,
     Cell,
@@ -61,9 +60,9 @@ class CellWork:
                     family,
                     place,
                     trajectories=self.cell.trajectories,
+                    quality=self.cell.quality,
                     pool=self.pool,
                     quiet=self.quiet,
-                    **collect_options(self.cell.quality),
                 )
             self._dataset = open_dataset(place, family.spec)
             description = description_place(self.results, self.cell)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.algos.batch import Normaliser, scale_action
+from idaq.algos.batch import EpisodeIndex, Normaliser, scale_action
 from idaq.data.store import Dataset
 from idaq.types import IntArray, Spec, Transition
 
@@ -26,6 +26,26 @@ def load_rows(dataset: Dataset, spec: Spec) -> tuple[Transition, Any, Any]:
         terminated=jnp.asarray(arrays["terminated"], jnp.float32),
     )
     return rows, jnp.asarray(starts, jnp.int32), jnp.asarray(counts, jnp.int32)
+
+
+def load_episodes(dataset: Dataset) -> EpisodeIndex:
+    """Where every episode is."""
+    offsets, task = dataset.arrays["episode_offsets"], dataset.arrays["episode_task"]
+    first = np.searchsorted(task, np.arange(dataset.num_tasks), side="left")
+    last = np.searchsorted(task, np.arange(dataset.num_tasks), side="right")
+    places = (offsets[:-1], np.diff(offsets), first, last - first)
+    return EpisodeIndex(*(jnp.asarray(place, jnp.int32) for place in places))
+
+
+def returns_to_go(dataset: Dataset, discount: float) -> Any:
+    """The discounted sum of the rewards from every row to the end of its episode, [rows]."""
+    offsets = np.asarray(dataset.arrays["episode_offsets"])
+    result = np.asarray(dataset.arrays["rewards"], np.float64).copy()
+    lengths = np.diff(offsets)
+    for place in range(int(lengths.max()) - 2, -1, -1):
+        rows = offsets[:-1][lengths > place + 1] + place
+        result[rows] += discount * result[rows + 1]
+    return _device(result)
 
 
 def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) -> Normaliser:

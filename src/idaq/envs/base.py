@@ -5,6 +5,7 @@ Its functions take a task by *index*; `task_params`, what differs between the ta
 for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
@@ -124,6 +125,14 @@ def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
 def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
     """Whether the family's dynamics are JAX functions."""
     return not is_host_family(family)
+
+
+def reward_function(family: TaskFamily) -> Callable[..., Any] | None:
+    """(task, obs, action, next_obs) -> reward as a JAX function, where a family offers it.
+
+    It is the reward oracle of algorithms that relabel: the family's method `reward_of`.
+    """
+    return getattr(family, "reward_of", None)
 
 
 def split_tasks(num_tasks: int, seed: int) -> TaskSplit:

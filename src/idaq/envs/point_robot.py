@@ -68,13 +68,16 @@ class PointRobot:
 
     def step(self, task: Array, state: Any, action: Array, key: Array) -> tuple[Any, Step]:
         position = state + jnp.clip(action, -MAX_DISPLACEMENT, MAX_DISPLACEMENT)
-        distance = jnp.linalg.norm(position - jnp.asarray(goals())[task])
-        if self.reward == "dense":
-            reward = -distance
-        else:
-            reward = jnp.maximum(GOAL_RADIUS - distance, 0.0) / GOAL_RADIUS
+        reward = self.reward_of(task, state, action, position)
         never = jnp.zeros((), bool)
         return position, Step(obs=position, reward=reward, terminated=never, success=never)
+
+    def reward_of(self, task: Array, obs: Array, action: Array, next_obs: Array) -> Any:
+        """The reward that a task gives for a transition of any task."""
+        distance = jnp.linalg.norm(next_obs - jnp.asarray(goals())[task])
+        if self.reward == "dense":
+            return -distance
+        return jnp.maximum(GOAL_RADIUS - distance, 0.0) / GOAL_RADIUS
 
     def expert(self, task: Array, obs: Array, key: Array) -> Any:
         direction = jnp.asarray(goals())[task] - obs

@@ -1,15 +1,20 @@
 """The context encoder q(z|c) of Section 2.3: transitions in, a task embedding z out.
 
-Each transition (s, a, r) is embedded by itself into [-1, 1]^latent_dim, and the embedding of a
-context is the mean over its transitions, so the order and the number of them do not matter.
+FOCAL's is deterministic: each transition (s, a, r) is embedded by itself into [-1, 1]^latent_dim,
+and the embedding of a context is the mean over its transitions, so the order and the number of them
+do not matter. PEARL's is probabilistic: each transition gives a Gaussian factor, and the posterior
+of a context is their normalised product.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from idaq.nets import mlp
 from idaq.types import Array, PyTree
+
+MIN_VARIANCE = 1e-7
 
 
 def init(key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int) -> PyTree:
@@ -19,7 +24,7 @@ def init(key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], lat
 
 def embed_transitions(params: PyTree, obs: Array, action: Array, reward: Array) -> Any:
     """[..., latent_dim], one embedding per transition."""
-    return jnp.tanh(mlp.apply(params, jnp.concatenate([obs, action, reward[..., None]], axis=-1)))
+    return jnp.tanh(_apply(params, obs, action, reward))
 
 
 def embed_context(
@@ -31,3 +36,34 @@ def embed_context(
         return each.mean(axis=-2)
     total = jnp.maximum(weight.sum(axis=-1, keepdims=True), 1.0)
     return (each * weight[..., None]).sum(axis=-2) / total
+
+
+def posterior(
+    params: PyTree, obs: Array, action: Array, reward: Array, weight: Array | None = None
+) -> tuple[Any, Any]:
+    """[..., n, ·] transitions to the mean and variance of q(z|c), each [..., latent_dim].
+
+    The network's outputs are a factor's mean and, through softplus, its variance.
+    """
+    mean, spread = jnp.split(_apply(params, obs, action, reward), 2, axis=-1)
+    return product_of_gaussians(mean, jax.nn.softplus(spread), weight)
+
+
+def product_of_gaussians(
+    mean: Array, variance: Array, weight: Array | None = None
+) -> tuple[Any, Any]:
+    """Mean and variance of the normalised product over the axis before the last.
+
+    A factor of weight 0 is left out; without any, the result is N(0, I).
+    """
+    precision = 1.0 / jnp.maximum(variance, MIN_VARIANCE)
+    if weight is not None:
+        precision = precision * weight[..., None]
+    total = precision.sum(axis=-2)
+    is_empty = total == 0.0
+    total = jnp.where(is_empty, 1.0, total)
+    return (mean * precision).sum(axis=-2) / total, 1.0 / total
+
+
+def _apply(params: PyTree, obs: Array, action: Array, reward: Array) -> Any:
+    return mlp.apply(params, jnp.concatenate([obs, action, reward[..., None]], axis=-1))

@@ -25,6 +25,11 @@ def q_value(params: PyTree, obs: Array, z: Array, action: Array) -> Any:
     return mlp.apply(params, jnp.concatenate([obs, z], axis=-1), last=action)[..., 0]
 
 
+def twin_q(q: tuple[PyTree, PyTree], obs: Array, z: Array, action: Array) -> list[Any]:
+    """Both values, each [...]."""
+    return [q_value(each, obs, z, action) for each in q]
+
+
 def v_value(params: PyTree, obs: Array, z: Array) -> Any:
     """[...]."""
     return mlp.apply(params, jnp.concatenate([obs, z], axis=-1))[..., 0]

@@ -85,7 +85,7 @@ def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
         "device": provenance.get("device"),
         "commit": (provenance.get("git") or {}).get("commit", "")[:10],
         "paperData": dataset_return(identity["family"]),
-        "rows": [_row(identity["family"], row) for row in summary["rows"]],
+        "rows": [_row(summary, row) for row in summary["rows"]],
         "methods": methods,
         "scene": _scene(run, methods),
         "progress": _progress(run, summary, config),
@@ -102,11 +102,12 @@ def _summary(run: RunDir) -> dict[str, Any]:
     return summary_of(run)
 
 
-def _row(family: str, row: dict[str, Any]) -> dict[str, Any]:
+def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """A line of the table of runs: the number that the paper has, beside its own."""
     what = "score" if "score" in row else "mean"
     find = published_score if "score" in row else published
-    paper = find(family, row["method"]) if row["algo"] == "focal" else None
+    quality = summary.get("quality", "expert")
+    paper = find(summary["family"], row["method"], row["algo"], quality)
     value = row[what]
     return {
         "method": row["method"],

@@ -12,9 +12,11 @@ from idaq.bench.paper import Published, published, published_score
 def summary_table(summary: dict[str, Any]) -> Table:
     """One row per method of a run's summary."""
     seeds = summary["seeds"]
+    named = {row["algo"] for row in summary["rows"]} - {"focal"}
+    algorithm = "".join(f"{name}, " for name in sorted(named))
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
-        title=f"{summary['family']}{_quality(summary)}, preset {summary['preset']}: "
+        title=f"{summary['family']}{_quality(summary)}, {algorithm}preset {summary['preset']}: "
         "the final episode",
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
@@ -75,9 +77,10 @@ def _interval(key: str) -> Cell:
     return cell
 
 
-def _paper(find: Callable[[str, str, str], Published | None]) -> Cell:
+def _paper(find: Callable[[str, str, str, str], Published | None]) -> Cell:
     def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
-        number = find(summary["family"], row["method"], summary.get("quality", "expert"))
+        quality = summary.get("quality", "expert")
+        number = find(summary["family"], row["method"], row["algo"], quality)
         return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"
 
     return cell

@@ -215,6 +215,11 @@ def _episode(
     pool: WorkerPool,
 ) -> PolicyUnit:
     """The episode just as `idaq.evaluate` had it run: same key, same row of the same batch."""
+    if "hypotheses" not in results:
+        raise IdaqError(
+            "These results hold no hypotheses to run again: adapted weights are too large to save.",
+            "Videos are of algorithms with a context encoder or a belief.",
+        )
     seed, algorithm = run.seeds()[0], make_algorithm(run_config(run).algorithm, family.spec)
     agent = load_agent(run, algorithm, seed, len(split.train))
     keys = jax.random.split(jax.random.fold_in(adaptation_key(seed), 1 + index), len(split.test))

@@ -1,0 +1,93 @@
+"""Online adaptation by gradient steps: MAML's protocol with MACAW's losses.
+
+The other adapters serve a gradient-based algorithm as they are: its `encode` is the inner step on
+the context that is believed. `expert-context` steps on the given episodes; `idaq-...` is
+gradient-based IDAQ, whose reference hypotheses are the policies adapted to training tasks and whose
+step is taken on the episodes that pass the threshold alone; `posterior` steps on all of them.
+`FineTuning` is what the paper compares with: it starts from the initialisation, takes the inner
+step on its own n_r episodes, and is fine-tuned on everything after every further one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from idaq.adapt.config import AdaptConfig
+from idaq.adapt.thompson import Memory, empty_memory, remember
+from idaq.algos.base import Algorithm
+from idaq.types import Array, Episodes, PyTree
+
+
+class GradientAlgorithm(Algorithm, Protocol):
+    """An algorithm whose hypotheses are networks after gradient steps."""
+
+    def initial(self, agent: PyTree) -> Any:
+        """The networks before any step."""
+        ...
+
+    def inner_step(self, agent: PyTree, episodes: Episodes, keep: Array) -> Any:
+        """The networks after the inner step on the kept episodes."""
+        ...
+
+    def fine_tune(self, agent: PyTree, adapted: Any, episodes: Episodes, keep: Array) -> Any:
+        """The networks after further steps on the kept episodes."""
+        ...
+
+    def hypothesis(self, adapted: Any, explores: Array | bool) -> Any:
+        """What `act` takes; one that explores adds noise to its actions."""
+        ...
+
+
+class FineTuningState(NamedTuple):
+    memory: Memory
+    adapted: Any
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """The initialisation for n_r episodes, one inner step on them, then fine-tuning on all.
+
+    The first episode shows the initialisation as it is and the last one the result; those between
+    explore with the policy's own noise.
+    """
+
+    config: AdaptConfig
+    algorithm: GradientAlgorithm
+    version: int = 1
+
+    @property
+    def num_episodes(self) -> int:
+        return self.config.num_episodes
+
+    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> FineTuningState:
+        adapted = self.algorithm.initial(agent)
+        hypothesis = self.algorithm.hypothesis(adapted, False)
+        memory = empty_memory(self.algorithm.spec, self.num_episodes, hypothesis)
+        return FineTuningState(memory, adapted)
+
+    def propose(self, agent: PyTree, state: FineTuningState) -> Any:
+        return self.algorithm.hypothesis(state.adapted, state.memory.count > 0)
+
+    def observe(
+        self, agent: PyTree, state: FineTuningState, hypothesis: PyTree, episode: Episodes
+    ) -> FineTuningState:
+        memory = remember(state.memory, hypothesis, episode)
+        seen = jnp.arange(self.num_episodes) < memory.count
+
+        def adapt(adapted: Any) -> Any:
+            stepped = self.algorithm.inner_step(agent, memory.episodes, seen)
+            tuned = self.algorithm.fine_tune(agent, adapted, memory.episodes, seen)
+            is_first = memory.count == self.config.num_reference_episodes
+            return jax.tree.map(lambda a, b: jnp.where(is_first, a, b), stepped, tuned)
+
+        is_due = memory.count >= self.config.num_reference_episodes
+        adapted = jax.lax.cond(is_due, adapt, lambda same: same, state.adapted)
+        return FineTuningState(memory, adapted)
+
+    def commit(self, agent: PyTree, state: FineTuningState) -> Any:
+        return self.algorithm.hypothesis(state.adapted, False)
+
+    def record(self, state: FineTuningState) -> dict[str, Any]:
+        return {"kept": jnp.arange(self.num_episodes) < state.memory.count - 1}

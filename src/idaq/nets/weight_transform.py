@@ -1,0 +1,100 @@
+"""Layers whose weights are emitted by a linear map from a learned vector (Mitchell et al., 2021).
+
+A layer of i inputs and o outputs has a `code` [c], a map `weight` [c, i o + o] and its `bias`
+[i o + o]; code @ weight + bias are the layer's weights and biases, one after the other. A gradient
+step moves all three tensors, each at a rate of its own, and so the emitted weights by more than
+their own gradient: that is what makes one step expressive.
+
+The step is computed in closed form. With g the gradient of the emitted weights, that of the map is
+the outer product code g', so the map after the step is never written out:
+
+    code'    = code - rate_code * weight g
+    emitted' = code' weight - rate_weight (code' . code) g + bias - rate_bias g
+
+which is exact, and a hundredth of the memory of moving the map for every task.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from idaq.nets import mlp
+from idaq.types import Array, PyTree
+
+CODE_SHARE = 0.1  # of a fresh layer's weights that come from its code; the rest is its bias
+
+
+class Layer(NamedTuple):
+    """The tensors of one layer, or one number for each of them."""
+
+    code: Any  # [code_dim]
+    weight: Any  # [code_dim, size]
+    bias: Any  # [size]
+
+
+def init(key: Array, sizes: tuple[int, ...], code_dim: int, output_scale: float = 1.0) -> PyTree:
+    """Layers that emit about what `mlp.init` gives."""
+    mlp_key, code_key, map_key = jax.random.split(key, 3)
+    emitted = [_flat(layer) for layer in mlp.init(mlp_key, sizes, output_scale)]
+    layers = []
+    for index, bias in enumerate(emitted):
+        code = jax.random.normal(jax.random.fold_in(code_key, index), (code_dim,))
+        noise = jax.random.normal(jax.random.fold_in(map_key, index), (code_dim, bias.shape[0]))
+        # code @ noise has size sqrt(code_dim) per entry
+        scale = CODE_SHARE * jnp.sqrt(jnp.square(bias).mean() / code_dim)
+        layers.append(Layer(code, scale * noise, bias))
+    return layers
+
+
+def constant_rates(layers: PyTree, rate: float) -> PyTree:
+    """One learning rate per tensor."""
+    return [Layer(*(jnp.asarray(rate, jnp.float32) for _ in layer)) for layer in layers]
+
+
+def emit(layers: PyTree) -> list[Any]:
+    """The weights of every layer, each flat."""
+    return [layer.code @ layer.weight + layer.bias for layer in layers]
+
+
+def step(layers: PyTree, rates: PyTree, gradients: list[Any]) -> list[Any]:
+    """The weights that are emitted after one gradient step of all tensors."""
+    result = []
+    for layer, rate, gradient in zip(layers, rates, gradients, strict=True):
+        code = layer.code - rate.code * (layer.weight @ gradient)
+        along = rate.weight * (code @ layer.code) + rate.bias
+        result.append(code @ layer.weight + layer.bias - along * gradient)
+    return result
+
+
+def as_mlp(flat: list[Any], sizes: tuple[int, ...]) -> PyTree:
+    """Emitted weights as the layers of `idaq.nets.mlp`."""
+    layers = []
+    for values, (rows, columns) in zip(flat, pairwise(sizes), strict=True):
+        weight, bias = values[: rows * columns], values[rows * columns :]
+        layers.append({"weight": weight.reshape(rows, columns), "bias": bias})
+    return layers
+
+
+def join(flat: list[Any]) -> Any:
+    """All emitted weights in one vector."""
+    return jnp.concatenate(flat)
+
+
+def split(vector: Array, sizes: tuple[int, ...]) -> list[Any]:
+    """The inverse of `join`."""
+    ends, total = [], 0
+    for rows, columns in pairwise(sizes):
+        total += rows * columns + columns
+        ends.append(total)
+    return jnp.split(vector, ends[:-1])
+
+
+def num_weights(sizes: tuple[int, ...]) -> int:
+    """How many weights all layers have."""
+    return sum(rows * columns + columns for rows, columns in pairwise(sizes))
+
+
+def _flat(layer: dict[str, Any]) -> Any:
+    return jnp.concatenate([layer["weight"].ravel(), layer["bias"]])
