@@ -282,11 +282,7 @@ def run_jobs(
             stack.enter_context(job.opened())
         if len(jobs) == 1:  # no threads: an interrupt ends it at once
             return [_outcome(lambda: _run_stages(jobs[0], pool, quiet, say))]
-        collecting = stack.enter_context(ThreadPoolExecutor(1, "collect"))
-        adapting = stack.enter_context(ThreadPoolExecutor(1, "adapt"))
-        for threads in (collecting, adapting):  # what has not begun when this is interrupted
-            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        stack.callback(pool.close)  # comes first then: what the threads are waiting for
+        collecting, adapting = stack.enter_context(stage_threads(pool))
         data = [collecting.submit(_collect_data, jobs[0], pool, quiet, say)]
         adapted: list[Future[dict[str, Any] | IdaqError]] = []
         for index, job in enumerate(jobs):
@@ -303,6 +299,18 @@ def run_jobs(
                 stage = partial(_adapt_methods, job, pool, say)
                 adapted.append(adapting.submit(_outcome, stage))
         return [future.result() for future in adapted]
+
+
+@contextmanager
+def stage_threads(pool: WorkerPool) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
+    """A thread that collects and one that adapts, beside the one that trains; they use the pool."""
+    with ThreadPoolExecutor(1, "collect") as collecting, ThreadPoolExecutor(1, "adapt") as adapting:
+        try:
+            yield collecting, adapting
+        finally:
+            pool.close()  # first: what the threads are waiting for
+            for threads in (adapting, collecting):  # what has not begun when this is interrupted
+                threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _run_stages(

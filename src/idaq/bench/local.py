@@ -6,7 +6,7 @@ fails, or that another process holds, stops no other.
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from idaq.bench.cells import Cell
 from idaq.bench.progress import BenchProgress
 from idaq.bench.stages import SECONDS_BETWEEN_TRIES, CellWork
 from idaq.bench.status import status_of
+from idaq.pipeline import stage_threads
 from idaq.run_dir import BusyError
 from idaq.workers import WorkerPool
 
@@ -66,11 +67,7 @@ def _run_once(
         ]
         for work in works:
             stack.callback(work.close)
-        collecting = stack.enter_context(ThreadPoolExecutor(1, "collect"))
-        adapting = stack.enter_context(ThreadPoolExecutor(1, "adapt"))
-        for threads in (collecting, adapting):  # what has not begun when this is interrupted
-            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        stack.callback(pool.close)  # comes first then: what the threads are waiting for
+        collecting, adapting = stack.enter_context(stage_threads(pool))
         data = collecting.submit(works[0].prepare)
         adapted: list[Future[None]] = []
         for index, work in enumerate(works):
