@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, Spec, Transition
+from idaq.types import Array, Episodes, Spec, Transition
 
 
 class Normaliser(NamedTuple):
@@ -62,6 +62,15 @@ def unscale_action(spec: Spec, action: Array) -> Any:
     """From [-1, 1] to the environment's units."""
     low, high = jnp.asarray(spec.action_low), jnp.asarray(spec.action_high)
     return low + 0.5 * (action + 1.0) * (high - low)
+
+
+def network_units(spec: Spec, normaliser: Normaliser, episodes: Episodes) -> tuple[Any, Any, Any]:
+    """Observations, actions and rewards of episodes as networks take them."""
+    return (
+        normaliser.obs(episodes.obs),
+        scale_action(spec, episodes.action),
+        normaliser.reward(episodes.reward),
+    )
 
 
 def identity_normaliser(obs_dim: int) -> Normaliser:

@@ -37,11 +37,11 @@ from idaq.algos.batch import (
     Normaliser,
     TrainData,
     choose_normaliser,
+    network_units,
     no_data,
     normalise_rows,
     rows_at,
     sample_tasks,
-    scale_action,
     unscale_action,
 )
 from idaq.algos.bc import BcConfig
@@ -205,9 +205,7 @@ class Borel:
 
         It reads as many as leave room for one more in a training sequence.
         """
-        obs = agent.normaliser.obs(episodes.obs)
-        action = scale_action(self.spec, episodes.action)
-        reward = agent.normaliser.reward(episodes.reward)
+        obs, action, reward = network_units(self.spec, agent.normaliser, episodes)
         kept_from_here = jnp.cumsum(keep[::-1])[::-1]
         is_read = keep & (kept_from_here < max(self.config.sequence_episodes, 2))
         valid = episodes.valid & is_read[:, None]

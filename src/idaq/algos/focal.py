@@ -34,12 +34,12 @@ from idaq.algos.batch import (
     Normaliser,
     TrainData,
     choose_normaliser,
+    network_units,
     no_data,
     normalise_rows,
     rows_at,
     sample_rows,
     sample_tasks,
-    scale_action,
     split_batches,
     task_places,
     unscale_action,
@@ -236,7 +236,7 @@ class ContextBased:
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
         """Mean embedding over all transitions of the kept episodes; zero if none is kept."""
-        obs, action, reward = self._network_units(agent, episodes)
+        obs, action, reward = network_units(self.spec, agent.normaliser, episodes)
         weight = (episodes.valid & keep[:, None]).astype(jnp.float32)
         flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, action, reward, weight)]
         return self._embed(agent.encoder, *flat)
@@ -254,7 +254,7 @@ class ContextBased:
                 "This agent was trained without reward and dynamics models.",
                 "Train it with `--ensemble-size 4`, or choose another method.",
             )
-        obs, action, reward = self._network_units(agent, episodes)
+        obs, action, reward = network_units(self.spec, agent.normaliser, episodes)
         z = jnp.broadcast_to(hypothesis, (*obs.shape[:-1], self.config.latent_dim))
         rewards, next_observations = dynamics.predict(agent.ensemble, obs, z, action)
         return Prediction(
@@ -315,13 +315,6 @@ class ContextBased:
     @property
     def _learner(self) -> Any:
         return LEARNERS[self.config.learner.kind]
-
-    def _network_units(self, agent: Agent, episodes: Episodes) -> tuple[Any, Any, Any]:
-        return (
-            agent.normaliser.obs(episodes.obs),
-            scale_action(self.spec, episodes.action),
-            agent.normaliser.reward(episodes.reward),
-        )
 
 
 @dataclass(frozen=True)
