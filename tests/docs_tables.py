@@ -6,8 +6,10 @@
 import json
 import re
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-from idaq.bench.paper import dataset_return, published
+from idaq.bench.paper import dataset_return, published, published_score
 
 ROOT = Path(__file__).parent.parent
 FAMILIES = ("point-robot", "point-robot-sparse")
@@ -78,6 +80,59 @@ def paper_preset_table() -> str:
     return "\n".join(lines)
 
 
+ML1_METHODS = ("idaq-return", "posterior", "expert-context")
+
+
+def ml1_rows() -> dict[str, dict[str, dict[str, Any]]]:
+    """Set, method: the row of its summary, with the paper's score."""
+    found = {}
+    for place in sorted((ROOT / "results" / "ml1" / "default").iterdir()):
+        summary = json.loads((place / "summary.json").read_text())
+        found[place.name] = {
+            row["method"]: row | {"paper": published_score(f"ml1/{place.name}", row["method"])}
+            for row in summary["rows"]
+        }
+    return found
+
+
+def ml1_table() -> str:
+    """Score and success on the ML1 sets that were run, ours and the paper's."""
+    lines = [
+        "| set | IDAQ, return | paper | success | posterior | paper | success "
+        "| expert context | paper | success |",
+        "|---|" + "---|" * 3 * len(ML1_METHODS),
+    ]
+    for name, rows in ml1_rows().items():
+        cells = []
+        for row in (rows[method] for method in ML1_METHODS):
+            low, high = row["score_ci95"]
+            cells.append(f"{row['score']:.2f} [{low:.2f}, {high:.2f}]")
+            cells.append(f"{row['paper'].mean:.2f} ± {row['paper'].ci95:.2f}")
+            cells.append(f"{row['success']:.2f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    means = [f"{mean:.2f}" for method in ML1_METHODS for mean in ml1_means(method)]
+    return "\n".join([*lines, f"| **mean, scores capped at 1** | {' | '.join(means)} |"])
+
+
+def ml1_means(method: str) -> tuple[float, float, float]:
+    """Over the sets: our score and the paper's, capped at 1, and our success."""
+    rows = [rows[method] for rows in ml1_rows().values()]
+    return (
+        fmean(row["score_capped"] for row in rows),
+        fmean(min(row["paper"].mean, 1.0) for row in rows),
+        fmean(row["success"] for row in rows),
+    )
+
+
+def ml1_means_table() -> str:
+    """The last line of that table, method by method."""
+    lines = ["| | score | paper | success |", "|---|---|---|---|"]
+    for method in ML1_METHODS:
+        cells = [f"{mean:.2f}" for mean in ml1_means(method)]
+        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def speed_table() -> str:
     """What `idaq bench speed` measured on two CPU cores."""
     result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
@@ -131,6 +186,8 @@ def tables() -> dict[str, str]:
         "default": default_table("default"),
         "default-seeds-0": default_table("default-seeds-0"),
         "paper": paper_preset_table(),
+        "ml1": ml1_table(),
+        "ml1-means": ml1_means_table(),
         "speed": speed_table(),
         "ml1-experts": ml1_experts_table(),
     }
