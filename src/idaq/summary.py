@@ -51,15 +51,20 @@ def summary_of(run: RunDir) -> dict[str, Any]:
         done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
         if done == seeds and seeds:
             rows.append(_row(run, identity["algo"], name, seeds))
-    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
     return {
         "family": identity["family"],
-        "quality": data.get("quality") or "expert",
+        "quality": data_quality(run),
         "preset": identity["preset"],
         "split": identity["split"],
         "seeds": seeds,
         "rows": rows,
     }
+
+
+def data_quality(run: RunDir) -> str:
+    """The quality of the data that a run was trained on."""
+    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
+    return str(data.get("quality") or "expert")
 
 
 def method_order(name: str) -> tuple[int, str]:

@@ -326,6 +326,23 @@ def test_pale_is_between_the_colour_and_white() -> None:
     assert style.pale("#ffffff") == "#ffffff"
 
 
+def test_the_papers_returns_are_those_of_the_same_algorithm_and_quality(full_run: RunDir) -> None:
+    run = load_run(full_run)
+    assert (run.algo, run.quality) == ("focal", "expert")
+    focal = figures.paper_returns(run)
+    assert focal["idaq-return"].mean == -5.10
+    assert focal["expert-context"].mean == -4.68
+    assert figures.paper_returns(replace(run, quality="medium")) == {}
+    macaw = figures.paper_returns(replace(run, algo="macaw"))
+    assert {name: number.mean for name, number in macaw.items()} == {"expert-context": -19.60}
+
+
+def test_the_quality_is_the_datas(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    write_json(run.dataset_file, {"quality": "replay"})
+    assert load_run(run).quality == "replay"
+
+
 def test_methods_of_different_lengths_share_a_figure(tmp_path: Path) -> None:
     run = make_run(tmp_path, ("idaq-return", "posterior"), num_seeds=1)
     longer = replace(CONFIG, num_iterative_episodes=4)

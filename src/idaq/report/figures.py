@@ -133,8 +133,7 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
 
     methods = list(results.methods.values())
     looks = style.looks(list(results.methods))
-    papers = {name: published(results.family, name) for name in results.methods}
-    known = {name: paper for name, paper in papers.items() if paper is not None}
+    known = paper_returns(results)
     with style.drawing(path, 7.6, 4.1) as figure:
         figure.suptitle(_adaptation_title(results), fontsize=10)
         widths = [1.0, 0.15] if known else [1.0]
@@ -154,6 +153,15 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
             _draw_papers(panels[1], known, looks)
         figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=2.8)
     return True
+
+
+def paper_returns(results: RunResults) -> dict[str, Published]:
+    """The paper's final returns of the same algorithm on data of the same quality, by method."""
+    numbers = {
+        name: published(results.family, name, results.algo, results.quality)
+        for name in results.methods
+    }
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _adaptation_title(results: RunResults) -> str:

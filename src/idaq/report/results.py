@@ -13,7 +13,7 @@ from idaq.config import from_dict
 from idaq.data.store import METADATA_FILE, Dataset, open_dataset
 from idaq.errors import IdaqError
 from idaq.run_dir import RunDir, read_json
-from idaq.summary import RawResults, load_results, method_order
+from idaq.summary import RawResults, data_quality, load_results, method_order
 
 DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
 
@@ -59,6 +59,8 @@ class RunResults:
     """Every method that has results for all seeds, in the order in which tables list them."""
 
     family: str
+    algo: str
+    quality: str  # of the data
     split: str
     seeds: list[int]
     methods: dict[str, MethodResults]
@@ -107,7 +109,14 @@ def load_run(run: RunDir) -> RunResults:
             f"'{run.path}' has no complete adaptation results to draw.",
             f"Make some with `idaq adapt {run.path}`, or finish the run with --resume.",
         )
-    return RunResults(identity["family"], identity["split"], seeds, methods)
+    return RunResults(
+        family=identity["family"],
+        algo=identity["algo"],
+        quality=data_quality(run),
+        split=identity["split"],
+        seeds=seeds,
+        methods=methods,
+    )
 
 
 def _load_method(run: RunDir, name: str, seeds: list[int]) -> MethodResults:
