@@ -100,6 +100,22 @@ def test_status(idaq: Program, bench: Path, tiny: None) -> None:
     assert "6 done" in shown
 
 
+def test_without_a_scale_what_has_been_done_is_shown(
+    idaq: Program, bench: Path, tiny: None, tmp_path: Path
+) -> None:
+    for verb in ("status", "table"):
+        for more in ((), ("--only", "sparse")):
+            command = ("bench", verb, "mujoco", "--results", bench, *more)
+            assert idaq(*command).out == idaq(*command, *SMOKE).out, command
+    nothing = idaq("bench", "status", "mujoco", "--results", tmp_path / "nothing").out
+    assert "mujoco, scale fast" in nothing
+    only = ("--only", "cheetah-vel")  # no row of scale smoke
+    assert "cheetah-vel/focal" in idaq("bench", "status", "mujoco", "--results", bench, *only).out
+    wrong = idaq("bench", "status", "mujoco", "--results", bench, "--only", "nowhere")
+    assert wrong.code == 2
+    assert "'nowhere' matches no cell" in wrong.err
+
+
 def test_a_table_in_three_formats(idaq: Program, bench: Path, tiny: None) -> None:
     def table(form: str) -> str:
         command = ("bench", "table", "mujoco", *SMOKE, "--results", bench, "--format", form)

@@ -11,7 +11,7 @@ from idaq.errors import IdaqError
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell
-    from idaq.bench.experiments import Experiment
+    from idaq.bench.experiments import Experiment, ScaleName
 
 DEFAULT_RESULTS = Path("runs") / "bench"
 Flag = Annotated[bool, arg(help_behavior_hint="")]
@@ -27,7 +27,10 @@ class _Selection:
     """The experiment (see `idaq bench list`)."""
     results: Results = DEFAULT_RESULTS
     """Where results are kept, of all experiments."""
-    scale: Literal["smoke", "fast", "paper"] = "fast"
+    scale: Annotated[
+        Literal["smoke", "fast", "paper"] | None,
+        arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: fast)"),
+    ] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
     only: Annotated[str | None, arg(metavar="PATTERN", help_behavior_hint="(default: all)")] = None
     """Only the cells whose name matches, e.g. point-robot or '*/focal'."""
@@ -42,18 +45,28 @@ class _Selection:
     """Train with this preset instead of the scale's."""
 
     def cells(self) -> "tuple[Experiment, list[Cell]]":
-        from idaq.bench.cells import make_cells
+        return self.experiment, self.cells_at(self.chosen_scale)
+
+    @property
+    def experiment(self) -> "Experiment":
         from idaq.bench.experiments import get_experiment
 
-        experiment = get_experiment(self.name)
-        cells = make_cells(
-            experiment, self.scale, seeds=self.seeds, preset=self.preset, only=self.only
+        return get_experiment(self.name)
+
+    def cells_at(self, scale: "ScaleName") -> "list[Cell]":
+        from idaq.bench.cells import make_cells
+
+        return make_cells(
+            self.experiment, scale, seeds=self.seeds, preset=self.preset, only=self.only
         )
-        return experiment, cells
+
+    @property
+    def chosen_scale(self) -> "ScaleName":
+        return self.scale or "fast"
 
     def options(self) -> str:
         """The options again, for the next command."""
-        words = ["--scale", self.scale]
+        words = ["--scale", self.chosen_scale]
         if self.results != DEFAULT_RESULTS:
             words += ["--results", str(self.results)]
         for option, value in (
@@ -63,6 +76,35 @@ class _Selection:
         ):
             words += [option, str(value)] if value is not None else []
         return " ".join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading(_Selection):
+    """Of what has been done; without a scale, that of which most has been."""
+
+    scale: Annotated[
+        Literal["smoke", "fast", "paper"] | None,
+        arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: the one with results)"),
+    ] = None
+    """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
+
+    @property
+    def chosen_scale(self) -> "ScaleName":
+        from idaq.bench.experiments import SCALES
+
+        if self.scale is not None:
+            return self.scale
+        scales: list[ScaleName] = ["fast", *(each for each in SCALES if each != "fast")]
+        return max(scales, key=self._num_parts)  # the first of equals
+
+    def _num_parts(self, scale: "ScaleName") -> int:
+        """How much has been done at a scale."""
+        from idaq.bench.status import status_of
+
+        try:
+            return sum(status_of(self.results, cell).parts for cell in self.cells_at(scale))
+        except IdaqError:  # it has no cell of that name
+            return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +122,7 @@ class BenchList:
         for experiment in EXPERIMENTS.values():
             found: dict[str, Any] = {"name": experiment.name}
             for scale in SCALES:
-                cells = make_cells(experiment, scale)  # type: ignore[arg-type]
+                cells = make_cells(experiment, scale)
                 ready = sum(cell.unavailable() is None for cell in cells)
                 found[scale] = f"{ready}" if ready == len(cells) else f"{ready} of {len(cells)}"
             rows.append(found | {"title": experiment.title})
@@ -143,7 +185,7 @@ class BenchRun(_Selection):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchStatus(_Selection):
+class BenchStatus(_Reading):
     """Where every cell stands."""
 
     json: Flag = False
@@ -169,14 +211,14 @@ class BenchStatus(_Selection):
             _print_json(rows)
             return
         shown = [{k: v for k, v in row.items() if k != "directory"} for row in rows]
-        _print_rows(f"{self.name}, scale {self.scale}", shown)
+        _print_rows(f"{self.name}, scale {self.chosen_scale}", shown)
         states = [row["state"] for row in rows]
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
         print(", ".join(f"{count} {state}" for state, count in counts.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchTable(_Selection):
+class BenchTable(_Reading):
     """The table of an experiment, the paper's numbers beside ours."""
 
     format: Literal["md", "csv", "latex"] = "md"
@@ -190,7 +232,7 @@ class BenchTable(_Selection):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchFigure(_Selection):
+class BenchFigure(_Reading):
     """Draw the figure of an experiment from what has been done."""
 
     out: Annotated[
