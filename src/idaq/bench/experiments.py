@@ -70,7 +70,7 @@ class Scale:
         return (*self.algorithms.get(algorithm, ()), *self.run)
 
 
-SCALES: dict[ScaleName, Scale] = {
+SCALES: dict[str, Scale] = {
     "smoke": Scale(
         preset="default",
         seeds=2,
@@ -329,7 +329,7 @@ def get_experiment(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-def get_scale(name: ScaleName) -> Scale:
+def get_scale(name: str) -> Scale:
     """The scale of that name."""
     if name not in SCALES:
         raise IdaqError(f"There is no scale '{name}'.", f"Known: {', '.join(get_args(ScaleName))}.")
