@@ -136,14 +136,18 @@ def test_an_episode_depends_on_task_seed_and_actions_alone(made: Made) -> None:
 
 
 def test_tasks_and_actions_matter(made: Made) -> None:
+    """Shown by the expert's own actions where there is one: random ones may earn nothing at all."""
     family, env = made
     actions = actions_of(family)
-    rewards = [
-        [step[1] for step in episode(env, task, each)[1:]]
+    if is_scripted(family):
+        actions = _expert_actions(family, env, num=family.spec.horizon)
+    said, elsewhere, otherwise = (
+        episode(env, task, each)
         for task, each in ((FIRST, actions), (0, actions), (FIRST, -actions))
-    ]
-    assert rewards[0] != rewards[1][: len(rewards[0])]
-    assert rewards[0] != rewards[2]
+    )
+    rewards, others = ([step[1] for step in each[1:]] for each in (said, elsewhere))
+    assert rewards != others[: len(rewards)]
+    assert not same(said, otherwise)
 
 
 def test_actions_out_of_bounds_are_clipped(made: Made) -> None:
@@ -178,15 +182,15 @@ def _first_steps(family: HostFamily, env: Any) -> NDArray[np.float32]:
 
 
 def _expert_actions(
-    family: ScriptedHostFamily, env: Any, seed: int = 0, expert: Any = None
+    family: ScriptedHostFamily, env: Any, seed: int = 0, expert: Any = None, num: int = NUM_STEPS
 ) -> NDArray[np.float32]:
-    """What the expert does in the first steps."""
+    """What the expert does in the first `num` steps."""
     rng = np.random.default_rng(seed)
     obs, info = env.reset(seed=seed, options={"task": FIRST})
     expert = expert or family.make_expert(env)
     expert.reset()
     actions = []
-    for _ in range(NUM_STEPS):
+    for _ in range(num):
         actions.append(expert.act(obs, info, rng))
         obs, _, terminated, truncated, info = env.step(actions[-1])
         if terminated or truncated:
