@@ -5,6 +5,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -83,6 +84,7 @@ def paper_preset_table() -> str:
 ML1_METHODS = ("idaq-return", "posterior", "expert-context")
 
 
+@cache
 def ml1_rows() -> dict[str, dict[str, dict[str, Any]]]:
     """Set, method: the row of its summary, with the paper's score."""
     found = {}
