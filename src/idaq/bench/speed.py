@@ -117,23 +117,14 @@ def _measure_updates(
     state = new_state(algorithm, data, keys)
     first, timed = max(1, num_updates // 10), num_updates
     state, _ = _finished(run_updates(algorithm, state, data, keys, 0, first))
-    before = matmul_gflop_per_second()
-    started = time.perf_counter()
-    _finished(run_updates(algorithm, state, data, keys, first, timed))
-    seconds = (time.perf_counter() - started) / timed
-    matmul = statistics.mean([before, matmul_gflop_per_second()])
-    gflop = update_flops(algorithm) / 1e9
-    return {
-        "name": name,
-        "shapes": shapes,
-        "seconds_per_update": seconds,
-        "updates_per_second": 1.0 / seconds,
-        "gflop_per_update": gflop,
-        "gflop_s": gflop / seconds,
-        "matmul_gflop_s": matmul,
-        "share_of_matmul": gflop / seconds / matmul,
-        "authors_seconds_per_update": AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
-    }
+    return _learner_row(
+        name,
+        shapes,
+        lambda: run_updates(algorithm, state, data, keys, first, timed),
+        timed,
+        update_flops(algorithm),
+        AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
+    )
 
 
 def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
@@ -143,22 +134,40 @@ def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
     replay, timed = random_replay(spec), SAC_UPDATES * num_updates
     state, key = sac.init(jax.random.key(0)), jax.random.key(0)
     state, _ = _finished(run_sac_updates(sac, state, replay, key, SAC_UPDATES))
+    return _learner_row(
+        f"SAC (online), {name}",
+        name,
+        lambda: run_sac_updates(sac, state, replay, key, timed),
+        timed,
+        sac_flops(sac),
+    )
+
+
+def _learner_row(
+    name: str,
+    shapes: str,
+    run: Callable[[], Any],
+    num_updates: int,
+    flops: float,
+    authors_seconds: float | None = None,
+) -> dict[str, Any]:
+    """Time `run`, which makes that many updates of so many operations each."""
     before = matmul_gflop_per_second()
     started = time.perf_counter()
-    _finished(run_sac_updates(sac, state, replay, key, timed))
-    seconds = (time.perf_counter() - started) / timed
+    _finished(run())
+    seconds = (time.perf_counter() - started) / num_updates
     matmul = statistics.mean([before, matmul_gflop_per_second()])
-    gflop = sac_flops(sac) / 1e9
+    gflop = flops / 1e9
     return {
-        "name": f"SAC (online), {name}",
-        "shapes": name,
+        "name": name,
+        "shapes": shapes,
         "seconds_per_update": seconds,
         "updates_per_second": 1.0 / seconds,
         "gflop_per_update": gflop,
         "gflop_s": gflop / seconds,
         "matmul_gflop_s": matmul,
         "share_of_matmul": gflop / seconds / matmul,
-        "authors_seconds_per_update": None,
+        "authors_seconds_per_update": authors_seconds,
     }
 
 
