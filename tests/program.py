@@ -7,6 +7,7 @@ what must be a process of its own (signals, locks, kills) shares the compile cac
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,17 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
         process.kill()
         out, err = process.communicate()
     return Outcome(process.returncode, out, err)
+
+
+def check_help(outcome: Outcome) -> None:
+    """Every option has a sentence, and no default is shown that is not one."""
+    assert outcome.code == 0
+    assert outcome.err == ""
+    for noise in ("None", "STR", "TRUE", "False", "(default: )", "[default", "{}", "()"):
+        assert noise not in outcome.out
+    for block in re.split(r"\n[│| ]+(?=--[a-z])", outcome.out)[1:]:
+        words = re.findall(r"\b[a-z]{3,}\b", re.sub(r"\{.*?\}|--\S+", "", block))
+        assert len(words) >= 2, f"not explained: {block}"
 
 
 def tree(root: Path) -> Tree:

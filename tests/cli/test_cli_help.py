@@ -9,7 +9,7 @@ import pytest
 from idaq.adapt import method_names
 from idaq.cli import Command
 from idaq.envs import FAMILIES
-from tests.program import Program
+from tests.program import Program, check_help
 
 COMMANDS = [each.__metadata__[0].name for each in get_args(Command)]
 
@@ -34,15 +34,7 @@ def test_version(idaq: Program) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_clean(idaq: Program, command: str) -> None:
-    """Every option has a sentence, and no default is shown that is not one."""
-    outcome = idaq(command, "--help")
-    assert outcome.code == 0
-    assert outcome.err == ""
-    for noise in ("None", "STR", "TRUE", "False", "(default: )", "[default", "{}", "()"):
-        assert noise not in outcome.out
-    for block in re.split(r"\n[│| ]+(?=--[a-z])", outcome.out)[1:]:
-        words = re.findall(r"\b[a-z]{3,}\b", re.sub(r"\{.*?\}|--\S+", "", block))
-        assert len(words) >= 2, f"not explained: {block}"
+    check_help(idaq(command, "--help"))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ DEFAULT_RESULTS = Path("runs") / "bench"
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Results = Annotated[Path, arg(metavar="DIR")]
+MaybeScale = Literal["smoke", "fast", "paper"] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,7 @@ class _Selection:
     results: Results = DEFAULT_RESULTS
     """Where results are kept, of all experiments."""
     scale: Annotated[
-        Literal["smoke", "fast", "paper"] | None,
-        arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: fast)"),
+        MaybeScale, arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: fast)")
     ] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
     only: Annotated[str | None, arg(metavar="PATTERN", help_behavior_hint="(default: all)")] = None
@@ -83,7 +83,7 @@ class _Reading(_Selection):
     """Of what has been done; without a scale, that of which most has been."""
 
     scale: Annotated[
-        Literal["smoke", "fast", "paper"] | None,
+        MaybeScale,
         arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: the one with results)"),
     ] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
@@ -100,9 +100,10 @@ class _Reading(_Selection):
         from idaq.bench.status import status_of
 
         try:
-            return sum(status_of(self.results, cell).parts for cell in self.cells_at(scale))
-        except IdaqError:  # it has no cell of that name
+            cells = self.cells_at(scale)
+        except IdaqError:  # it has no cell that matches
             return 0
+        return sum(status_of(self.results, cell).parts for cell in cells)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +193,8 @@ class BenchStatus(_Reading):
     def run(self) -> None:
         from idaq.bench.status import status_of
 
-        _, cells = self.cells()
-        rows = []
-        for cell in cells:
+        scale, rows = self.chosen_scale, []
+        for cell in self.cells_at(scale):
             status = status_of(self.results, cell)
             rows.append(
                 {
@@ -209,7 +209,7 @@ class BenchStatus(_Reading):
             _print_json(rows)
             return
         shown = [{k: v for k, v in row.items() if k != "directory"} for row in rows]
-        _print_rows(f"{self.name}, scale {self.chosen_scale}", shown)
+        _print_rows(f"{self.name}, scale {scale}", shown)
         states = [row["state"] for row in rows]
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
         print(", ".join(f"{count} {state}" for state, count in counts.items()))
