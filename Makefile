@@ -28,7 +28,7 @@ chromium:
 	  echo "no chromium, and it cannot be installed here: the tests of the page will be skipped"
 
 test: $(INSTALLED) chromium  ## the test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0
 
 test-slow: $(INSTALLED) chromium  ## the longer learning and fault tests
 	$(BIN)/python -m pytest -m slow

@@ -1,5 +1,6 @@
 """Settings and data that the tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -7,10 +8,27 @@ import pytest
 
 from idaq.data.collect import collect
 from idaq.data.store import Dataset, open_dataset
+from idaq.device import enable_compile_cache, forget_programs_when_many
 from idaq.envs import POINT_FAMILIES
 
 hypothesis.settings.register_profile("idaq", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("idaq")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Compiled programs are kept in a directory of the test run, for its processes as well."""
+    place = tmp_path_factory.getbasetemp() / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(place))
+        enable_compile_cache()
+        yield place
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs() -> Iterator[None]:
+    yield
+    forget_programs_when_many()
 
 
 @pytest.fixture(scope="session")

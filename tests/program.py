@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,15 +63,6 @@ class Outcome(NamedTuple):
 
 Program = Callable[..., Outcome]
 Tree = dict[str, tuple[int, str]]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compiled programs go to a directory of the test run."""
-    place = tmp_path_factory.getbasetemp() / "cache"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(place))
-        yield place
 
 
 @pytest.fixture(autouse=True)

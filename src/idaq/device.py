@@ -8,6 +8,9 @@ import jax
 
 from idaq.errors import IdaqError
 
+MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # of Linux
+MAPS_SHARE = 0.5  # of the limit, which compiled programs may fill
+
 
 def find_device() -> jax.Device:
     """The first device, or an error where the platform that was asked for is not there."""
@@ -37,3 +40,19 @@ def enable_compile_cache() -> None:
     }
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
+def forget_programs_when_many() -> None:
+    """Drop the compiled programs of this process where they come near what the system allows.
+
+    On a CPU each takes some memory maps, and the compiler crashes when a process has no more of
+    them: a benchmark of many families would. What is used again is read from the compile cache.
+    """
+    try:
+        with MAPS.open("rb") as lines:
+            count = sum(1 for _ in lines)
+        limit = int(MAPS_LIMIT.read_text())
+    except (OSError, ValueError):  # not Linux
+        return
+    if count > MAPS_SHARE * limit:
+        jax.clear_caches()  # type: ignore[no-untyped-call]

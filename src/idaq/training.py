@@ -17,6 +17,7 @@ from idaq.atomic import remove, write_json
 from idaq.config import from_dict
 from idaq.data.describe import describe
 from idaq.data.store import Dataset, open_dataset
+from idaq.device import forget_programs_when_many
 from idaq.envs import get_family
 from idaq.envs.base import (
     TaskFamily,
@@ -174,6 +175,7 @@ def _train_group(
     agents_every_updates: int,
 ) -> None:
     started = time.monotonic()
+    forget_programs_when_many()
     splits = [split_of(run, family, seed) for seed in group]
     reward_of = reward_function(family) if _relabels(config) else None
     data = train_data(dataset, algorithm, [split.train for split in splits], reward_of)

@@ -1,6 +1,6 @@
 """The program, and a scale that is tiny."""
 
 from tests.bench.small import tiny
-from tests.program import compile_cache, idaq, no_figures, refused
+from tests.program import idaq, no_figures, refused
 
-__all__ = ["compile_cache", "idaq", "no_figures", "refused", "tiny"]
+__all__ = ["idaq", "no_figures", "refused", "tiny"]

@@ -2,7 +2,6 @@
 
 from tests.program import (
     _made,
-    compile_cache,
     data,
     idaq,
     no_figures,
@@ -10,4 +9,4 @@ from tests.program import (
     run,
 )
 
-__all__ = ["_made", "compile_cache", "data", "idaq", "no_figures", "refused", "run"]
+__all__ = ["_made", "data", "idaq", "no_figures", "refused", "run"]

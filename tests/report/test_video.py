@@ -35,9 +35,9 @@ from idaq.report.video import (
 from idaq.run_dir import FORMAT_VERSION, RunDir
 from idaq.summary import load_results
 from idaq.types import Spec
-from tests.program import NETWORKS, Program, compile_cache, idaq
+from tests.program import NETWORKS, Program, idaq
 
-__all__ = ["compile_cache", "idaq"]  # fixtures
+__all__ = ["idaq"]  # a fixture
 
 SIDE = 24  # pixels of a made-up picture
 HORIZON = 7
