@@ -163,7 +163,7 @@ def _seed(
         packed = pack_positions(positions)
         if budget.takes(packed, is_first):
             seed["paths"] = _encode(packed)
-            seed["steps"] = _bytes(arrays["valid"].sum(axis=-1))
+            seed["steps"] = _floats(arrays["valid"].sum(axis=-1))
     return seed
 
 

@@ -23,7 +23,7 @@ function explorer(runs) {
         uncertainty: seed.uncertainty ? floats(seed.uncertainty) : null,
         threshold: seed.threshold ? floats(seed.threshold) : null,
         paths: seed.paths ? shorts(seed.paths) : null,
-        steps: seed.steps ? bytes(seed.steps) : null,
+        steps: seed.steps ? floats(seed.steps) : null,
       });
     }
     return cache.get(seed);
