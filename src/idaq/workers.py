@@ -17,11 +17,12 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import wait
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -41,6 +42,7 @@ UNIT_EPISODES = 5  # of a policy unit: one policy call serves so many simulators
 UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in memory
 MAX_DEATHS_IN_A_ROW = 5  # of workers, with no unit finished in between
 MAX_WORKERS = 1_000
+MANAGER_SECONDS = 10  # for a pool's thread to see that its workers were killed
 
 
 class Unit(Protocol):
@@ -198,7 +200,6 @@ def _start_worker(directory: str) -> None:
 
     `directory` is the pool's; a parent that was killed cannot remove it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted and says what to do
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel, directory), daemon=True).start()
@@ -240,6 +241,7 @@ class WorkerPool:
         self._deaths_in_a_row = 0
         self._closed = False
         self._executor: ProcessPoolExecutor | None = None
+        self._starter = ThreadPoolExecutor(1, initializer=_block_interrupts)
         _remove_directories_of_the_dead()
         self._directory = tempfile.TemporaryDirectory(prefix=f"idaq-{os.getpid()}-")
 
@@ -258,6 +260,7 @@ class WorkerPool:
         """End the workers; what they were doing is dropped."""
         with self._lock:
             self._closed = True
+            self._starter.shutdown()
             if self._executor is not None:
                 _kill(self._executor)
                 self._executor = None
@@ -319,10 +322,11 @@ class WorkerPool:
                     )
                 executor = self._executor
             try:
-                return executor, executor.submit(_run, unit)
+                return executor, self._starter.submit(executor.submit, _run, unit).result()
             except BrokenProcessPool:
                 self._replace(executor, unit)
-            except RuntimeError:  # it was shut down in this very moment
+            except RuntimeError:  # one of the two was shut down in this very moment
+                self.check_open()
                 if self._executor is executor:
                     raise
 
@@ -351,11 +355,24 @@ def _remove_directories_of_the_dead() -> None:
             shutil.rmtree(path, ignore_errors=True)  # or it is another user's
 
 
+def _block_interrupts() -> None:
+    """Runs first in the thread that starts workers, which are deaf to Ctrl-C as it is.
+
+    Their parent hears of it, ends them and says what to do; it must not be in the middle of
+    starting one, or that one complains.
+    """
+    ensure_running()  # multiprocessing's tracker unblocks the signal where it starts later
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
 def _kill(executor: ProcessPoolExecutor) -> None:
-    workers = getattr(executor, "_processes", None)  # `shutdown` forgets them
+    workers = getattr(executor, "_processes", None)  # `shutdown` forgets both
+    manager = getattr(executor, "_executor_manager_thread", None)
     executor.shutdown(wait=False, cancel_futures=True)  # waits for one that is being started
     processes = list(workers.values()) if workers is not None else []
     for process in processes:
         process.kill()
+    if manager is not None:  # Python's own clearing up at exit fails while it is at its last lines
+        manager.join(MANAGER_SECONDS)
     for process in processes:
         process.join()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -136,6 +137,29 @@ def interrupted(process: subprocess.Popen[str]) -> Outcome:
     assert "go on with the same command and --resume" in outcome.err
     assert "Traceback" not in outcome.err
     return outcome
+
+
+def spawned_by(pid: int) -> list[int]:
+    """The worker processes among the children of a process."""
+    workers = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # others come and go
+            for child in (thread / "children").read_text().split():
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    workers.append(int(child))
+    return workers
+
+
+def test_an_interrupt_while_workers_start(start: Start, log: Path, tmp_path: Path) -> None:
+    """Before they have read a line of the program they must be deaf to it."""
+    process = start(*COMMAND, "--workers", "2", "--out", tmp_path / "run")
+    end = time.monotonic() + 60
+    while not (workers := spawned_by(process.pid)):
+        assert time.monotonic() < end
+        assert process.poll() is None
+    interrupted(process)
+    assert all_gone(workers)
+    assert pids_in(log) == []
 
 
 def test_an_interrupt_while_workers_work(start: Start, log: Path, tmp_path: Path) -> None:
