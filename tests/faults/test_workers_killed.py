@@ -143,18 +143,28 @@ def spawned_by(pid: int) -> list[int]:
     """The worker processes among the children of a process."""
     workers = []
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):  # others come and go
+        with suppress(FileNotFoundError, ProcessLookupError):  # others come and go
             for child in (thread / "children").read_text().split():
                 if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
                     workers.append(int(child))
     return workers
 
 
-def test_an_interrupt_while_workers_start(start: Start, log: Path, tmp_path: Path) -> None:
-    """Before they have read a line of the program they must be deaf to it."""
+def listens(pid: int) -> bool:
+    """Whether Python has set its handler of Ctrl-C in a process, which is early in its start."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) & 1 << (signal.SIGINT - 1))
+
+
+@pytest.mark.parametrize("started", [is_alive, listens])
+def test_an_interrupt_while_workers_start(
+    start: Start, log: Path, tmp_path: Path, started: Callable[[int], bool]
+) -> None:
+    """In the middle of starting one, and before one has read a line of the program."""
     process = start(*COMMAND, "--workers", "2", "--out", tmp_path / "run")
     end = time.monotonic() + 60
-    while not (workers := spawned_by(process.pid)):
+    while not any(map(started, workers := spawned_by(process.pid))):
         assert time.monotonic() < end
         assert process.poll() is None
     interrupted(process)
