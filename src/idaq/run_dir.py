@@ -26,6 +26,7 @@ from idaq.atomic import parents_of, remove_leftovers, write_json
 from idaq.errors import IdaqError
 
 FORMAT_VERSION = 1
+_PACKAGE = Path(__file__).resolve().parent
 _IDENTITY = {"family": str, "algo": str, "preset": str, "split": str, "data": dict, "config": dict}
 _REMEDY = "Restore it from a copy, or run again in another directory."
 
@@ -233,9 +234,11 @@ def _read_object(file: Path) -> dict[str, Any]:
     return value
 
 
-def git_state() -> dict[str, Any] | None:
-    """The commit of the source that runs, where it is a git checkout."""
-    source = Path(__file__).resolve().parent
+def git_state(source: Path = _PACKAGE) -> dict[str, Any] | None:
+    """The commit of the source that runs, where it is a checkout or comes from `git archive`."""
+    archived = (source / "archived_commit.txt").read_text(encoding="ascii").strip()
+    if not archived.startswith("$"):
+        return {"commit": archived, "modified": None}  # since then, which nobody knows
     try:
         commit = _git(source, "rev-parse", "HEAD")
         changed = _git(source, "status", "--porcelain", "--untracked-files=no", ".")
