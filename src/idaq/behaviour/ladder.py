@@ -29,7 +29,7 @@ from idaq.types import PyTree
 FORMAT_VERSION = 1
 LADDER_FILE = "ladder.json"
 MAX_RUNGS = 12  # that log data, evenly along the progress
-MEDIUM = (0.4, 0.9)  # the progress of policies of medium quality: about two thirds on average
+MEDIUM = (0.5, 0.8)  # the progress of policies of medium quality: about two thirds on average
 CONDITION_STD_FLOOR = 1e-6
 
 LadderQuality = Literal["expert", "medium", "replay"]
