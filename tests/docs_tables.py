@@ -5,12 +5,16 @@
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from idaq.bench.paper import dataset_return, published, published_score
+from idaq.behaviour.ladder import ladder_rows, load_ladder
+from idaq.behaviour.quality import shipped_policies
+from idaq.bench.paper import Published, dataset_return, published, published_score
+from idaq.envs import get_family
 
 ROOT = Path(__file__).parent.parent
 FAMILIES = ("point-robot", "point-robot-sparse")
@@ -26,18 +30,31 @@ NAMES = {
 BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->(?:\n\|[^\n]*)*")
 
 
+def summary_rows(run: str) -> list[dict[str, Any]]:
+    """The methods of a committed run."""
+    rows = json.loads((ROOT / "results" / run / "summary.json").read_text())["rows"]
+    assert isinstance(rows, list)
+    return rows
+
+
+def with_interval(mean: float, ci95: Sequence[float]) -> str:
+    """A mean and its interval, as text."""
+    return f"{mean:.2f} [{ci95[0]:.2f}, {ci95[1]:.2f}]"
+
+
 def ours(family: str, run: str) -> dict[str, str]:
     """Method: mean and interval, as text."""
-    summary = json.loads((ROOT / "results" / family / run / "summary.json").read_text())
-    return {
-        row["method"]: f"{row['mean']:.2f} [{row['ci95'][0]:.2f}, {row['ci95'][1]:.2f}]"
-        for row in summary["rows"]
-    }
+    rows = summary_rows(f"{family}/{run}")
+    return {row["method"]: with_interval(row["mean"], row["ci95"]) for row in rows}
 
 
 def paper(family: str, method: str) -> str:
     """The paper's number, as text."""
-    number = published(family, method)
+    return as_text(published(family, method))
+
+
+def as_text(number: Published | None) -> str:
+    """One of the paper's numbers."""
     return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"
 
 
@@ -89,10 +106,9 @@ def ml1_rows() -> dict[str, dict[str, dict[str, Any]]]:
     """Set, method: the row of its summary, with the paper's score."""
     found = {}
     for place in sorted((ROOT / "results" / "ml1" / "default").iterdir()):
-        summary = json.loads((place / "summary.json").read_text())
         found[place.name] = {
             row["method"]: row | {"paper": published_score(f"ml1/{place.name}", row["method"])}
-            for row in summary["rows"]
+            for row in summary_rows(f"ml1/default/{place.name}")
         }
     return found
 
@@ -107,9 +123,8 @@ def ml1_table() -> str:
     for name, rows in ml1_rows().items():
         cells = []
         for row in (rows[method] for method in ML1_METHODS):
-            low, high = row["score_ci95"]
-            cells.append(f"{row['score']:.2f} [{low:.2f}, {high:.2f}]")
-            cells.append(f"{row['paper'].mean:.2f} ± {row['paper'].ci95:.2f}")
+            cells.append(with_interval(row["score"], row["score_ci95"]))
+            cells.append(as_text(row["paper"]))
             cells.append(f"{row['success']:.2f}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     means = [f"{mean:.2f}" for method in ML1_METHODS for mean in ml1_means(method)]
@@ -132,6 +147,85 @@ def ml1_means_table() -> str:
     for method in ML1_METHODS:
         cells = [f"{mean:.2f}" for mean in ml1_means(method)]
         lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cheetah_table() -> str:
+    """Cheetah-Vel, ours and the paper's."""
+    lines = ["| | Cheetah-Vel | paper |", "|---|---|---|"]
+    for method, result in ours("cheetah-vel", "default").items():
+        lines.append(f"| {NAMES[method]} | {result} | {paper('cheetah-vel', method)} |")
+    return "\n".join(lines)
+
+
+def medium_table() -> str:
+    """Both sets with data of medium quality, ours and the paper's."""
+    lines = [
+        "| | sweep | paper | success | peg-insert-side | paper | success |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    cells: dict[str, list[str]] = {}
+    for name in ("sweep", "peg-insert-side"):
+        for row in summary_rows(f"ml1/medium/{name}"):
+            number = published_score(f"ml1/{name}", row["method"], quality="medium")
+            score = with_interval(row["score"], row["score_ci95"])
+            cells.setdefault(row["method"], []).extend(
+                (score, as_text(number), f"{row['success']:.2f}")
+            )
+    lines += [f"| {NAMES[method]} | {' | '.join(each)} |" for method, each in cells.items()]
+    return "\n".join(lines)
+
+
+def op_cl_table() -> str:
+    """OP+CL on ML1 with IDAQ and without, ours and the paper's."""
+    lines = [
+        "| set | OP+CL+IDAQ | paper | success | OP+CL | paper | success |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in ("push", "reach", "drawer-close"):
+        cells = []
+        rows = {row["method"]: row for row in summary_rows(f"ml1/op-cl/{name}")}
+        for row in (rows["idaq-return"], rows["posterior"]):
+            number = published_score(f"ml1/{name}", row["method"], "op-cl")
+            score = with_interval(row["score"], row["score_ci95"])
+            cells += [score, as_text(number), f"{row['success']:.2f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def ladder_table(name: str) -> str:
+    """The rungs that come with the package."""
+    family = get_family(name)
+    place = shipped_policies(family)
+    assert place is not None
+    lines = [
+        "| updates | steps | drawn actions | mode | success | progress | medium |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in ladder_rows(load_ladder(place, family)):
+        success = "-" if row["success"] is None else f"{row['success']:.2f}"
+        lines.append(
+            f"| {row['updates']:,} | {row['steps']:,} | {row['return']:.2f} "
+            f"| {row['mode_return']:.2f} | {success} | {row['progress']:.2f} "
+            f"| {'yes' if 'medium' in row['logs'] else ''} |"
+        )
+    return "\n".join(lines)
+
+
+def attempts_table() -> str:
+    """What SAC reached on peg-insert-side without demonstrations and with them."""
+    lines = ["| attempt | steps | best return | success |", "|---|---|---|---|"]
+    for attempt, place in (
+        ("the settings above without demonstrations", "peg-insert-side-plain-1"),
+        ("learning rate 1e-3, 10,000 updates per round", "peg-insert-side-plain-2"),
+        ("reward scale 1, seed 1", "peg-insert-side-plain-3"),
+        ("ten rounds of demonstrations", "peg-insert-side"),
+    ):
+        file = ROOT / "results" / "behaviour" / "ml1" / place / "ladder.json"
+        rungs = json.loads(file.read_text())["rungs"]
+        best = max(rungs, key=lambda rung: float(rung["mean_return"]))
+        steps, success = rungs[-1]["steps"], best["success"]
+        lines.append(f"| {attempt} | {steps:,} | {best['mean_return']:.0f} | {success:.2f} |")
     return "\n".join(lines)
 
 
@@ -190,6 +284,13 @@ def tables() -> dict[str, str]:
         "paper": paper_preset_table(),
         "ml1": ml1_table(),
         "ml1-means": ml1_means_table(),
+        "cheetah-vel": cheetah_table(),
+        "ml1-medium": medium_table(),
+        "op-cl": op_cl_table(),
+        "ladder-cheetah-vel": ladder_table("cheetah-vel"),
+        "ladder-sweep": ladder_table("ml1/sweep"),
+        "ladder-peg-insert-side": ladder_table("ml1/peg-insert-side"),
+        "peg-insert-side-attempts": attempts_table(),
         "speed": speed_table(),
         "ml1-experts": ml1_experts_table(),
     }

@@ -38,7 +38,7 @@ def test_expert_is_the_best_rung() -> None:
 
 
 def test_medium_is_the_middle_of_the_way() -> None:
-    ladder = made_up([0.0, 3.9, 4.0, 6.0, 9.0, 9.1, 10.0, 5.0])
+    ladder = made_up([0.0, 4.9, 5.0, 6.0, 8.0, 8.1, 10.0, 5.5])
     assert numbers(ladder.chosen("medium")) == [2, 3, 4], "nothing after the best rung"
 
 

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 from idaq.behaviour import quality as module
+from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import load_ladder
 from idaq.behaviour.quality import (
     QUALITIES,
     Quality,
     find_loggers,
     qualities_of,
+    shipped_fingerprint,
     shipped_policies,
 )
 from idaq.cli import Quality as CliQuality
+from idaq.config import from_dict
 from idaq.data.collect import collect
 from idaq.data.describe import describe
 from idaq.data.store import Dataset, open_dataset
@@ -27,6 +30,7 @@ from idaq.errors import IdaqError
 from tests.behaviour.setting import FAMILY, SAC, train
 from tests.host_fakes import MAX_ACTION, InlinePool, Walk
 
+RESULTS = Path(__file__).parents[2] / "results"
 SHIPPED = [name for name in FAMILIES if (module.WEIGHTS / name).is_dir()]
 
 
@@ -35,7 +39,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ladder of four rungs whose returns are made up, so that all qualities are there."""
     path = train(tmp_path_factory.mktemp("quality") / "policies").path
     content = json.loads((path / "ladder.json").read_text())
-    for rung, value in zip(content["rungs"], (-20.0, -14.0, -10.0, -5.0), strict=True):
+    for rung, value in zip(content["rungs"], (-20.0, -12.0, -10.0, -5.0), strict=True):
         rung["mean_return"] = value
     content["expert_return"] = -5.0
     (path / "ladder.json").write_text(json.dumps(content))
@@ -201,6 +205,24 @@ def test_shipped_policies(name: str) -> None:
     assert provenance["git"]["commit"]
     assert {"seed", "versions", "device", "config"} <= set(provenance)
     assert ladder.sac != SAC
+    config = from_dict(BehaviourConfig, provenance["config"], name)
+    assert config == behaviour_config(ladder.family), "--retrain trains them so"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_medium_data_is_two_thirds_of_the_way(name: str) -> None:
+    loggers = find_loggers(get_family(name), "medium", None)
+    assert loggers is not None
+    progress = [rung["progress"] for rung in loggers.provenance["rungs"]]
+    assert len(progress) > 1
+    assert 0.6 < np.mean(progress) < 0.72
+
+
+@pytest.mark.parametrize("run", sorted(RESULTS.glob("*/medium/*")), ids=lambda run: run.name)
+def test_committed_results_are_of_the_shipped_policies(run: Path) -> None:
+    identity = json.loads((run / "run.json").read_text())["identity"]
+    family = get_family(identity["family"])
+    assert identity["data"]["policies"] == shipped_fingerprint(family, "medium")
 
 
 def test_the_shipped_cheetah_runs(tmp_path: Path) -> None:

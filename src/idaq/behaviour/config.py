@@ -59,19 +59,21 @@ def _cheetah() -> BehaviourConfig:
     )
 
 
-def _ml1() -> BehaviourConfig:
+def _ml1(name: str) -> BehaviourConfig:
     """Every goal once in a round; rewards of up to 10 are scaled to about one."""
+    needs_demonstrations = name == "ml1/peg-insert-side"  # three attempts without failed
     hidden = (256, 256, 256)
     return BehaviourConfig(
         sac=SacConfig(
             policy_hidden=(256, 256), critic_hidden=hidden, batch_size=512, reward_scale=0.1
         ),
-        num_rounds=300,
+        num_rounds=120 if needs_demonstrations else 180,
         episodes_per_round=50,
         updates_per_round=5_000,
         replay_rounds=40,
         random_rounds=2,
-        evaluate_every_rounds=5,
+        demonstration_rounds=10 if needs_demonstrations else 0,
+        evaluate_every_rounds=10,
     )
 
 
@@ -82,7 +84,7 @@ def behaviour_config(family: str) -> BehaviourConfig:
     if family == "cheetah-vel":
         return _cheetah()
     if family.startswith("ml1/"):
-        return _ml1()
+        return _ml1(family)
     raise IdaqError(
         f"There are no settings to train behaviour policies of '{family}' with.",
         "Train those of point-robot, cheetah-vel or a set of ml1/.",
