@@ -255,6 +255,21 @@ def speed_table() -> str:
     return "\n".join(lines)
 
 
+def stepping_table() -> str:
+    """Simulators' steps per second, of the same run."""
+    result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
+    lines = [
+        "| simulator | one worker, steps/s | workers | steps/s | of one worker's rate x workers |",
+        "|---|---|---|---|---|",
+    ]
+    for row in result["stepping"]:
+        lines.append(
+            f"| {row['family']} | {row['one_worker_steps_s']:,.0f} | {row['workers']} "
+            f"| {row['steps_s']:,.0f} | {row['share_of_all_cores']:.0%} |"
+        )
+    return "\n".join(lines)
+
+
 def ml1_experts_table() -> str:
     """The experts of the 50 sets, as scripted and as mended, beside the paper's data."""
     lines = [
@@ -292,6 +307,7 @@ def tables() -> dict[str, str]:
         "ladder-peg-insert-side": ladder_table("ml1/peg-insert-side"),
         "peg-insert-side-attempts": attempts_table(),
         "speed": speed_table(),
+        "stepping": stepping_table(),
         "ml1-experts": ml1_experts_table(),
     }
 
