@@ -67,6 +67,12 @@ def data_quality(run: RunDir) -> str:
     return str(data.get("quality") or "expert")
 
 
+def subject_of(family: str, quality: str, algo: str) -> str:
+    """What a run is about, in words; expert data and FOCAL go without saying."""
+    data = [] if quality == "expert" else [f"{quality} data"]
+    return ", ".join([family, *data, *([] if algo == "focal" else [algo])])
+
+
 def method_order(name: str) -> tuple[int, str]:
     """The paper's methods first, in its order; then the others by name."""
     known = DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else len(DEFAULT_METHODS)

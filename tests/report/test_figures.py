@@ -16,6 +16,7 @@ from idaq.atomic import atomic_file, write_json
 from idaq.config import to_dict
 from idaq.data.store import write_dataset
 from idaq.errors import IdaqError
+from idaq.presets import ALGORITHMS
 from idaq.report import figures, results, style, trajectories
 from idaq.report.figures import write_figures
 from idaq.report.results import load_dataset, load_run
@@ -341,6 +342,17 @@ def test_the_quality_is_the_datas(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     write_json(run.dataset_file, {"quality": "replay"})
     assert load_run(run).quality == "replay"
+
+
+def test_titles_and_labels_name_what_is_unusual(full_run: RunDir) -> None:
+    run = load_run(full_run)
+    assert run.example_title.startswith("point-robot, seed 0, test task ")
+    other = replace(run, quality="medium", algo="op-cl")
+    assert other.example_title.startswith("point-robot, medium data, op-cl, seed 0, test task ")
+    assert style.looks(["posterior"])["posterior"].label == "posterior (FOCAL)"
+    for algo in ALGORITHMS:
+        label = style.looks(["posterior"], algo)["posterior"].label
+        assert label.lower().replace("+", "-") == f"posterior ({algo})"
 
 
 def test_methods_of_different_lengths_share_a_figure(tmp_path: Path) -> None:

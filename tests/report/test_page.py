@@ -49,6 +49,20 @@ def test_every_episode_is_there(tmp_path: Path) -> None:
                 np.testing.assert_allclose(positions, raw["observations"], atol=2e-4)
 
 
+def test_data_that_is_not_the_experts_and_another_algorithm_are_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", methods=("idaq-return", "posterior"))
+    (usual,) = page_payload([run.path])["runs"]
+    assert usual["subject"] == "point-robot"
+    manifest = run.manifest()
+    manifest["identity"]["algo"] = "op-cl"
+    write_json(run.path / "run.json", manifest)
+    write_json(run.dataset_file, {"quality": "medium"})
+    (shown,) = page_payload([run.path])["runs"]
+    assert shown["subject"] == "point-robot, medium data, op-cl"
+    labels = [method["label"] for method in shown["methods"]]
+    assert labels == ["IDAQ, return", "posterior (OP+CL)"]
+
+
 def test_the_curve_is_the_mean_over_tasks_and_seeds(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", methods=("posterior",))
     method = page_payload([run.path])["runs"][0]["methods"][0]

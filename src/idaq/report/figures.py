@@ -59,7 +59,7 @@ def draw_uncertainty(results: RunResults, path: Path) -> bool:
         return False
     columns = min(MAX_COLUMNS, len(methods))
     rows = -(-len(methods) // columns)
-    looks = style.looks(list(results.methods))
+    looks = style.looks(list(results.methods), results.algo)
     with style.drawing(path, max(4.5, 0.6 + 2.75 * columns), 0.9 + 2.5 * rows) as figure:
         figure.suptitle(results.example_title, fontsize=10)
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
@@ -132,7 +132,7 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
     from matplotlib.ticker import MaxNLocator
 
     methods = list(results.methods.values())
-    looks = style.looks(list(results.methods))
+    looks = style.looks(list(results.methods), results.algo)
     known = paper_returns(results)
     with style.drawing(path, 7.6, 4.1) as figure:
         figure.suptitle(_adaptation_title(results), fontsize=10)
@@ -166,8 +166,8 @@ def paper_returns(results: RunResults) -> dict[str, Published]:
 
 def _adaptation_title(results: RunResults) -> str:
     if len(results.seeds) == 1:
-        return f"{results.family}: mean over tasks, one seed"
-    return f"{results.family}: mean over tasks and {len(results.seeds)} seeds, 95% interval"
+        return f"{results.subject}: mean over tasks, one seed"
+    return f"{results.subject}: mean over tasks and {len(results.seeds)} seeds, 95% interval"
 
 
 def _draw_methods(

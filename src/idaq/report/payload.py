@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.config import AdaptConfig
-from idaq.bench.paper import dataset_return, published, published_score
+from idaq.bench.paper import published, published_score
 from idaq.bench.statistics import bootstrap_intervals
 from idaq.config import from_dict
 from idaq.errors import IdaqError
@@ -22,7 +22,7 @@ from idaq.metrics import FILE_NAME, read_metrics
 from idaq.report import style
 from idaq.report.results import load_dataset
 from idaq.run_dir import RunDir, read_json
-from idaq.summary import summary_of
+from idaq.summary import data_quality, subject_of, summary_of
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
 DATA_PATHS = 6  # logged trajectories per task, beside the episodes
@@ -72,19 +72,20 @@ def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
     manifest = run.manifest()
     identity, provenance = manifest["identity"], manifest["provenance"]
     summary = _summary(run)
-    methods = [_method(run, row["method"], run.seeds(), budget) for row in summary["rows"]]
+    methods = [
+        _method(run, row["algo"], row["method"], run.seeds(), budget) for row in summary["rows"]
+    ]
     config = identity["config"]
     return {
         "name": name,
         "family": identity["family"],
-        "algorithm": identity["algo"],
+        "subject": subject_of(identity["family"], data_quality(run), identity["algo"]),
         "preset": identity["preset"],
         "split": identity["split"],
         "seeds": summary["seeds"],
         "updates": config.get("train", {}).get("num_updates"),
         "device": provenance.get("device"),
         "commit": (provenance.get("git") or {}).get("commit", "")[:10],
-        "paperData": dataset_return(identity["family"]),
         "rows": [_row(summary, row) for row in summary["rows"]],
         "methods": methods,
         "scene": _scene(run, methods),
@@ -123,13 +124,13 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _method(run: RunDir, name: str, seeds: list[int], budget: Budget) -> dict[str, Any]:
+def _method(run: RunDir, algo: str, name: str, seeds: list[int], budget: Budget) -> dict[str, Any]:
     file = run.adapt(name) / "config.json"
     saved = read_json(file)
     config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
-    look = style.looks([name])[name]
+    look = style.looks([name], algo)[name]
     intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
     return {
         "name": name,

@@ -13,7 +13,7 @@ from idaq.config import from_dict
 from idaq.data.store import METADATA_FILE, Dataset, open_dataset
 from idaq.errors import IdaqError
 from idaq.run_dir import RunDir, read_json
-from idaq.summary import RawResults, data_quality, load_results, method_order
+from idaq.summary import RawResults, data_quality, load_results, method_order, subject_of
 
 DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
 
@@ -79,11 +79,16 @@ class RunResults:
         return int(np.argmin(distance))
 
     @property
+    def subject(self) -> str:
+        """What the run is about, in words."""
+        return subject_of(self.family, self.quality, self.algo)
+
+    @property
     def example_title(self) -> str:
         """What the example is, in words."""
         task = next(iter(self.methods.values())).first["tasks"][self.example]
         kind = "test task" if self.split == "test" else "held-out training task"
-        return f"{self.family}, seed {self.seeds[0]}, {kind} {task}"
+        return f"{self.subject}, seed {self.seeds[0]}, {kind} {task}"
 
     @property
     def is_on_a_plane(self) -> bool:

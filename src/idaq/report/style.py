@@ -65,18 +65,22 @@ LOOKS = {
     "idaq-return": Look("IDAQ, return", "#0072B2", "o", 4.5),
     "idaq-prediction-error": Look("IDAQ, prediction error", "#E69F00", "s", 5.5),
     "idaq-prediction-variance": Look("IDAQ, prediction variance", "#CC79A7", "^", 5.5),
-    "posterior": Look("posterior (FOCAL)", "#6B6B6B", "v", 5.5),
+    "posterior": Look("posterior", "#6B6B6B", "v", 5.5),
     "expert-context": Look("expert context", "#111111", "D", 4.0),
 }
+_ALGORITHM_LABELS = {"focal": "FOCAL", "op-cl": "OP+CL", "macaw": "MACAW", "borel": "BOReL"}
 SHARED = Look("reference stage, the same for all", "#A0A0A0", "o", 4.5)
 _OTHER_COLOURS = ("#56B4E9", "#8C6D31", "#5E3C99", "#B2182B")
 _OTHER_MARKERS = ("P", "X", "<", ">", "*")
 
 
-def looks(names: list[str]) -> dict[str, Look]:
+def looks(names: list[str], algo: str = "focal") -> dict[str, Look]:
     """A look for every method; those without one of their own share what is left in turn."""
     others = [name for name in names if name not in LOOKS]
     found = {name: LOOKS[name] for name in names if name in LOOKS}
+    if "posterior" in found:  # which is what a context-based algorithm does by itself
+        label = f"posterior ({_ALGORITHM_LABELS[algo]})"
+        found["posterior"] = found["posterior"]._replace(label=label)
     for index, name in enumerate(others):
         colour = _OTHER_COLOURS[index % len(_OTHER_COLOURS)]
         found[name] = Look(name, colour, _OTHER_MARKERS[index % len(_OTHER_MARKERS)])

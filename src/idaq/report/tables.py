@@ -7,17 +7,17 @@ from rich import box
 from rich.table import Table
 
 from idaq.bench.paper import Published, published, published_score
+from idaq.summary import subject_of
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """One row per method of a run's summary."""
     seeds = summary["seeds"]
-    named = {row["algo"] for row in summary["rows"]} - {"focal"}
-    algorithm = "".join(f"{name}, " for name in sorted(named))
+    algo = next((row["algo"] for row in summary["rows"]), "focal")
+    subject = subject_of(summary["family"], summary.get("quality", "expert"), algo)
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
-        title=f"{summary['family']}{_quality(summary)}, {algorithm}preset {summary['preset']}: "
-        "the final episode",
+        title=f"{subject}, preset {summary['preset']}: the final episode",
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
         title_justify="left",
@@ -33,11 +33,6 @@ def summary_table(summary: dict[str, Any]) -> Table:
         cells = [columns[name](summary, row) for name in columns]
         table.add_row(*cells, style="bold" if row["method"] == "idaq-return" else None)
     return table
-
-
-def _quality(summary: dict[str, Any]) -> str:
-    quality = summary.get("quality", "expert")
-    return "" if quality == "expert" else f", {quality} data"
 
 
 def plain_table(title: str, rows: list[dict[str, Any]]) -> Table:

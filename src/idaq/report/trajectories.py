@@ -76,10 +76,11 @@ def draw_didactic(dataset: Dataset | None, results: RunResults, path: Path) -> b
     task = results.example
     scene = make_scene(dataset, int(methods[0].first["tasks"][task]))
     window = _window([*_judged_paths(methods, task), *scene.data, scene.goals])
+    looks = style.looks([method.name for method in methods], results.algo)
     with style.drawing(path, 0.7 + 3.7 * len(methods), 1.2 + 3.3 * window.ratio) as figure:
         panels = list(figure.subplots(1, len(methods), squeeze=False)[0])
         for axes, method in zip(panels, methods, strict=True):
-            axes.set_title(style.LOOKS[method.name].label)
+            axes.set_title(looks[method.name].label)
             for trajectory in scene.data:
                 axes.plot(*trajectory.T, color=style.OFFLINE_DATA, linewidth=0.6, zorder=1)
             _draw_goals(axes, scene, star_size=15, dot_size=2.0)
@@ -168,12 +169,13 @@ def draw_iterative(dataset: Dataset | None, results: RunResults, path: Path) -> 
     ]
     window = _window([*paths, scene.goals])
     height = 0.7 + len(methods) * (0.6 + 0.85 * window.ratio)
+    looks = style.looks([method.name for method in methods], results.algo)
     with style.drawing(path, max(7.0, 0.95 * columns), height) as figure:
         title = f"{results.example_title}: each episode's return above, its number below"
         figure.suptitle(title, fontsize=10)
         rows = figure.subfigures(len(methods), 1, squeeze=False)[:, 0]
         for row, method, episodes in zip(rows, methods, shown, strict=True):
-            row.suptitle(style.LOOKS[method.name].label, x=0.008, ha="left", fontsize=9.5)
+            row.suptitle(looks[method.name].label, x=0.008, ha="left", fontsize=9.5)
             panels = list(row.subplots(1, columns, squeeze=False)[0])
             for axes in panels[len(episodes) :]:
                 axes.set_axis_off()

@@ -92,10 +92,10 @@ function runsTable(runs) {
     const method = run.methods.find((m) => m.name === row.method);
     return { ...row, run, label: method ? method.label : row.method };
   }));
-  const several = new Set(runs.map((run) => `${run.family} ${run.preset}`)).size < runs.length;
+  const several = new Set(runs.map((run) => `${run.subject} ${run.preset}`)).size < runs.length;
   const hasSuccess = rows.some((r) => typeof r.success === "number");
   const columns = [
-    { label: "family", key: (r) => r.run.family, left: true },
+    { label: "family", key: (r) => r.run.subject, left: true },
     several ? { label: "run", key: (r) => r.run.name, left: true } : null,
     { label: "preset", key: (r) => r.run.preset, left: true },
     { label: "method", key: (r) => r.label, left: true },
@@ -108,7 +108,7 @@ function runsTable(runs) {
   const holder = h("div");
   const filter = (words) => {
     const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-    const hit = (r) => wanted.every((word) => `${r.run.family} ${r.run.name} ${r.run.preset} ${r.label} ${r.method}`.toLowerCase().includes(word));
+    const hit = (r) => wanted.every((word) => `${r.run.subject} ${r.run.name} ${r.run.preset} ${r.label} ${r.method}`.toLowerCase().includes(word));
     holder.replaceChildren(sortableTable({ columns, rows: rows.filter(hit), caption: "Results of all runs" }));
   };
   filter("");
@@ -165,9 +165,9 @@ function progressTable(runs) {
 
 function render() {
   const counts = {};
-  for (const run of PAGE.runs) counts[run.family] = (counts[run.family] || 0) + 1;
+  for (const run of PAGE.runs) counts[run.subject] = (counts[run.subject] || 0) + 1;
   for (const run of PAGE.runs) {
-    run.title = counts[run.family] > 1 ? `${run.family} · ${run.name}` : `${run.family} · ${run.preset}`;
+    run.title = `${run.subject} · ${counts[run.subject] > 1 ? run.name : run.preset}`;
     run.onPlane = run.methods.some((m) => m.seeds.some((seed) => seed.paths));
   }
   const done = PAGE.runs.filter((run) => run.rows.length);
