@@ -5,7 +5,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -30,6 +30,12 @@ NAMES = {
 BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->(?:\n\|[^\n]*)*")
 
 
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as the pages have it."""
+    lines = ["".join(f"| {cell} " if cell else "| " for cell in row) for row in (headings, *rows)]
+    return "\n".join(f"{line}|" for line in (lines[0], "|---" * len(headings), *lines[1:]))
+
+
 def summary_rows(run: str) -> list[dict[str, Any]]:
     """The methods of a committed run."""
     rows = json.loads((ROOT / "results" / run / "summary.json").read_text())["rows"]
@@ -48,6 +54,12 @@ def ours(family: str, run: str) -> dict[str, str]:
     return {row["method"]: with_interval(row["mean"], row["ci95"]) for row in rows}
 
 
+def score_cells(row: dict[str, Any], number: Published | None) -> list[str]:
+    """The score, the paper's, and the success."""
+    score = with_interval(row["score"], row["score_ci95"])
+    return [score, as_text(number), f"{row['success']:.2f}"]
+
+
 def paper(family: str, method: str) -> str:
     """The paper's number, as text."""
     return as_text(published(family, method))
@@ -61,41 +73,32 @@ def as_text(number: Published | None) -> str:
 def default_table(run: str) -> str:
     """Both families, ours and the paper's."""
     results = {family: ours(family, run) for family in FAMILIES}
-    lines = [
-        "| | Point-Robot | paper | Point-Robot-Sparse | paper |",
-        "|---|---|---|---|---|",
-    ]
-    for method in results[FAMILIES[0]]:
-        cells = [
-            cell for family in FAMILIES for cell in (results[family][method], paper(family, method))
+    rows = [
+        [
+            NAMES[method],
+            *(cell for each in FAMILIES for cell in (results[each][method], paper(each, method))),
         ]
-        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        for method in results[FAMILIES[0]]
+    ]
+    return markdown(("", "Point-Robot", "paper", "Point-Robot-Sparse", "paper"), rows)
 
 
 def paper_preset_table() -> str:
     """Both families and both discounts of the preset `paper`."""
-    lines = [
-        "| | Point-Robot | discount 0.9 | paper | Point-Robot-Sparse | discount 0.9 | paper |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     results = {
         (family, run): ours(family, run)
         for family in FAMILIES
         for run in ("paper", "paper-discount-0.9")
     }
     for method in results[FAMILIES[0], "paper"]:
-        cells = [
-            cell
-            for family in FAMILIES
-            for cell in (
-                results[family, "paper"][method],
-                results[family, "paper-discount-0.9"].get(method, "-"),
-                paper(family, method),
-            )
-        ]
-        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = [NAMES[method]]
+        for family in FAMILIES:
+            other = results[family, "paper-discount-0.9"].get(method, "-")
+            cells += [results[family, "paper"][method], other, paper(family, method)]
+        rows.append(cells)
+    same = ("discount 0.9", "paper")
+    return markdown(("", "Point-Robot", *same, "Point-Robot-Sparse", *same), rows)
 
 
 ML1_METHODS = ("idaq-return", "posterior", "expert-context")
@@ -115,20 +118,16 @@ def ml1_rows() -> dict[str, dict[str, dict[str, Any]]]:
 
 def ml1_table() -> str:
     """Score and success on the ML1 sets that were run, ours and the paper's."""
-    lines = [
-        "| set | IDAQ, return | paper | success | posterior | paper | success "
-        "| expert context | paper | success |",
-        "|---|" + "---|" * 3 * len(ML1_METHODS),
+    rows = [
+        [name, *(c for each in ML1_METHODS for c in score_cells(of[each], of[each]["paper"]))]
+        for name, of in ml1_rows().items()
     ]
-    for name, rows in ml1_rows().items():
-        cells = []
-        for row in (rows[method] for method in ML1_METHODS):
-            cells.append(with_interval(row["score"], row["score_ci95"]))
-            cells.append(as_text(row["paper"]))
-            cells.append(f"{row['success']:.2f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
     means = [f"{mean:.2f}" for method in ML1_METHODS for mean in ml1_means(method)]
-    return "\n".join([*lines, f"| **mean, scores capped at 1** | {' | '.join(means)} |"])
+    beside = ("paper", "success")
+    return markdown(
+        ("set", "IDAQ, return", *beside, "posterior", *beside, "expert context", *beside),
+        [*rows, ["**mean, scores capped at 1**", *means]],
+    )
 
 
 def ml1_means(method: str) -> tuple[float, float, float]:
@@ -143,54 +142,43 @@ def ml1_means(method: str) -> tuple[float, float, float]:
 
 def ml1_means_table() -> str:
     """The last line of that table, method by method."""
-    lines = ["| | score | paper | success |", "|---|---|---|---|"]
-    for method in ML1_METHODS:
-        cells = [f"{mean:.2f}" for mean in ml1_means(method)]
-        lines.append(f"| {NAMES[method]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [[NAMES[each], *(f"{mean:.2f}" for mean in ml1_means(each))] for each in ML1_METHODS]
+    return markdown(("", "score", "paper", "success"), rows)
 
 
 def cheetah_table() -> str:
     """Cheetah-Vel, ours and the paper's."""
-    lines = ["| | Cheetah-Vel | paper |", "|---|---|---|"]
-    for method, result in ours("cheetah-vel", "default").items():
-        lines.append(f"| {NAMES[method]} | {result} | {paper('cheetah-vel', method)} |")
-    return "\n".join(lines)
+    rows = [
+        (NAMES[method], result, paper("cheetah-vel", method))
+        for method, result in ours("cheetah-vel", "default").items()
+    ]
+    return markdown(("", "Cheetah-Vel", "paper"), rows)
 
 
 def medium_table() -> str:
     """Both sets with data of medium quality, ours and the paper's."""
-    lines = [
-        "| | sweep | paper | success | peg-insert-side | paper | success |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    cells: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     for name in ("sweep", "peg-insert-side"):
         for row in summary_rows(f"ml1/medium/{name}"):
-            number = published_score(f"ml1/{name}", row["method"], quality="medium")
-            score = with_interval(row["score"], row["score_ci95"])
-            cells.setdefault(row["method"], []).extend(
-                (score, as_text(number), f"{row['success']:.2f}")
-            )
-    lines += [f"| {NAMES[method]} | {' | '.join(each)} |" for method, each in cells.items()]
-    return "\n".join(lines)
+            method = row["method"]
+            number = published_score(f"ml1/{name}", method, quality="medium")
+            rows.setdefault(method, [NAMES[method]]).extend(score_cells(row, number))
+    beside = ("paper", "success")
+    return markdown(("", "sweep", *beside, "peg-insert-side", *beside), rows.values())
 
 
 def op_cl_table() -> str:
     """OP+CL on ML1 with IDAQ and without, ours and the paper's."""
-    lines = [
-        "| set | OP+CL+IDAQ | paper | success | OP+CL | paper | success |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name in ("push", "reach", "drawer-close"):
-        cells = []
-        rows = {row["method"]: row for row in summary_rows(f"ml1/op-cl/{name}")}
-        for row in (rows["idaq-return"], rows["posterior"]):
-            number = published_score(f"ml1/{name}", row["method"], "op-cl")
-            score = with_interval(row["score"], row["score_ci95"])
-            cells += [score, as_text(number), f"{row['success']:.2f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = [name]
+        found = {row["method"]: row for row in summary_rows(f"ml1/op-cl/{name}")}
+        for method in ("idaq-return", "posterior"):
+            number = published_score(f"ml1/{name}", method, "op-cl")
+            cells += score_cells(found[method], number)
+        rows.append(cells)
+    beside = ("paper", "success")
+    return markdown(("set", "OP+CL+IDAQ", *beside, "OP+CL", *beside), rows)
 
 
 def ladder_table(name: str) -> str:
@@ -198,23 +186,26 @@ def ladder_table(name: str) -> str:
     family = get_family(name)
     place = shipped_policies(family)
     assert place is not None
-    lines = [
-        "| updates | steps | drawn actions | mode | success | progress | medium |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in ladder_rows(load_ladder(place, family)):
-        success = "-" if row["success"] is None else f"{row['success']:.2f}"
-        lines.append(
-            f"| {row['updates']:,} | {row['steps']:,} | {row['return']:.2f} "
-            f"| {row['mode_return']:.2f} | {success} | {row['progress']:.2f} "
-            f"| {'yes' if 'medium' in row['logs'] else ''} |"
+    rows = [
+        (
+            f"{row['updates']:,}",
+            f"{row['steps']:,}",
+            f"{row['return']:.2f}",
+            f"{row['mode_return']:.2f}",
+            "-" if row["success"] is None else f"{row['success']:.2f}",
+            f"{row['progress']:.2f}",
+            "yes" if "medium" in row["logs"] else "",
         )
-    return "\n".join(lines)
+        for row in ladder_rows(load_ladder(place, family))
+    ]
+    return markdown(
+        ("updates", "steps", "drawn actions", "mode", "success", "progress", "medium"), rows
+    )
 
 
 def attempts_table() -> str:
     """What SAC reached on peg-insert-side without demonstrations and with them."""
-    lines = ["| attempt | steps | best return | success |", "|---|---|---|---|"]
+    rows = []
     for attempt, place in (
         ("the settings above without demonstrations", "peg-insert-side-plain-1"),
         ("learning rate 1e-3, 10,000 updates per round", "peg-insert-side-plain-2"),
@@ -225,57 +216,69 @@ def attempts_table() -> str:
         rungs = json.loads(file.read_text())["rungs"]
         best = max(rungs, key=lambda rung: float(rung["mean_return"]))
         steps, success = rungs[-1]["steps"], best["success"]
-        lines.append(f"| {attempt} | {steps:,} | {best['mean_return']:.0f} | {success:.2f} |")
-    return "\n".join(lines)
+        rows.append((attempt, f"{steps:,}", f"{best['mean_return']:.0f}", f"{success:.2f}"))
+    return markdown(("attempt", "steps", "best return", "success"), rows)
+
+
+@cache
+def speed_result() -> dict[str, Any]:
+    """What `idaq bench speed` measured on two CPU cores."""
+    result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
+    assert isinstance(result, dict)
+    return result
 
 
 def speed_table() -> str:
-    """What `idaq bench speed` measured on two CPU cores."""
-    result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
-    lines = [
-        "| learner, shapes | s/update | updates/s | GFLOP | of matmul rate | authors' code, s |",
-        "|---|---|---|---|---|---|",
+    """Updates against the matmul rate, and adaptation."""
+    rows = [
+        (
+            row["name"],
+            f"{row['seconds_per_update']:.4f}",
+            f"{row['updates_per_second']:.1f}",
+            f"{row['gflop_per_update']:.1f}",
+            f"{row['share_of_matmul']:.0%}",
+            str(row["authors_seconds_per_update"] or "-"),
+        )
+        for row in speed_result()["learners"]
     ]
-    for row in result["learners"]:
-        authors = row["authors_seconds_per_update"]
-        lines.append(
-            f"| {row['name']} | {row['seconds_per_update']:.4f} | {row['updates_per_second']:.1f} "
-            f"| {row['gflop_per_update']:.1f} | {row['share_of_matmul']:.0%} | {authors or '-'} |"
+    models = speed_result()["models_alone"]
+    rows.append(
+        (
+            "the 4 + 4 models alone, ML1",
+            f"{models['seconds_per_update']:.4f}",
+            "-",
+            f"{models['gflop_per_update']:.1f}",
+            f"{models['share_of_matmul']:.0%}",
+            "-",
         )
-    models = result["models_alone"]
-    lines.append(
-        f"| the 4 + 4 models alone, ML1 | {models['seconds_per_update']:.4f} | - "
-        f"| {models['gflop_per_update']:.1f} | {models['share_of_matmul']:.0%} | - |"
     )
-    for row in result["adaptation"]:
-        lines.append(
-            f"| IDAQ, {row['tasks']} task{'s' * (row['tasks'] > 1)} at once: "
-            f"{row['microseconds_per_step']:.1f} µs per environment step | | | | | 110 to 144 µs |"
-        )
-    return "\n".join(lines)
+    for row in speed_result()["adaptation"]:
+        name = f"IDAQ, {row['tasks']} task{'s' * (row['tasks'] > 1)} at once"
+        time = f"{row['microseconds_per_step']:.1f} µs per environment step"
+        rows.append((f"{name}: {time}", "", "", "", "", "110 to 144 µs"))
+    measured = ("s/update", "updates/s", "GFLOP", "of matmul rate", "authors' code, s")
+    return markdown(("learner, shapes", *measured), rows)
 
 
 def stepping_table() -> str:
     """Simulators' steps per second, of the same run."""
-    result = json.loads((ROOT / "results" / "speed" / "cpu-two-cores.json").read_text())
-    lines = [
-        "| simulator | one worker, steps/s | workers | steps/s | of one worker's rate x workers |",
-        "|---|---|---|---|---|",
-    ]
-    for row in result["stepping"]:
-        lines.append(
-            f"| {row['family']} | {row['one_worker_steps_s']:,.0f} | {row['workers']} "
-            f"| {row['steps_s']:,.0f} | {row['share_of_all_cores']:.0%} |"
+    rows = [
+        (
+            row["family"],
+            f"{row['one_worker_steps_s']:,.0f}",
+            str(row["workers"]),
+            f"{row['steps_s']:,.0f}",
+            f"{row['share_of_all_cores']:.0%}",
         )
-    return "\n".join(lines)
+        for row in speed_result()["stepping"]
+    ]
+    rates = ("one worker, steps/s", "workers", "steps/s", "of one worker's rate x workers")
+    return markdown(("simulator", *rates), rows)
 
 
 def ml1_experts_table() -> str:
     """The experts of the 50 sets, as scripted and as mended, beside the paper's data."""
-    lines = [
-        "| set | success before | success | return before | return | paper's | ratio |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     text = (ROOT / "results" / "ml1-experts" / "experts.jsonl").read_text()
     for row in sorted(map(json.loads, text.splitlines()), key=lambda row: row["set"]):
         before, after = row["before"], row["after"]
@@ -284,11 +287,11 @@ def ml1_experts_table() -> str:
         ratio = after["return"] / published_return
         old = (f"{before['success']:.2f}", f"{before['return']:.0f}") if row["mend"] else ("-", "-")
         far = "**" if abs(ratio - 1.0) > 0.15 else ""
-        lines.append(
-            f"| {row['set']} | {old[0]} | {after['success']:.2f} | {old[1]} "
-            f"| {after['return']:.0f} | {published_return:.0f} | {far}{ratio:.2f}{far} |"
-        )
-    return "\n".join(lines)
+        new = (f"{after['success']:.2f}", f"{after['return']:.0f}")
+        beside = (f"{published_return:.0f}", f"{far}{ratio:.2f}{far}")
+        rows.append((row["set"], old[0], new[0], old[1], new[1], *beside))
+    both = ("success before", "success", "return before", "return")
+    return markdown(("set", *both, "paper's", "ratio"), rows)
 
 
 def tables() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """How the behaviour policies of each family are trained."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from idaq.algos.sac import SacConfig
 from idaq.config import require
@@ -59,20 +59,18 @@ def _cheetah() -> BehaviourConfig:
     )
 
 
-def _ml1(name: str) -> BehaviourConfig:
+def _ml1() -> BehaviourConfig:
     """Every goal once in a round; rewards of up to 10 are scaled to about one."""
-    needs_demonstrations = name == "ml1/peg-insert-side"  # three attempts without failed
     hidden = (256, 256, 256)
     return BehaviourConfig(
         sac=SacConfig(
             policy_hidden=(256, 256), critic_hidden=hidden, batch_size=512, reward_scale=0.1
         ),
-        num_rounds=120 if needs_demonstrations else 180,
+        num_rounds=180,
         episodes_per_round=50,
         updates_per_round=5_000,
         replay_rounds=40,
         random_rounds=2,
-        demonstration_rounds=10 if needs_demonstrations else 0,
         evaluate_every_rounds=10,
     )
 
@@ -83,8 +81,10 @@ def behaviour_config(family: str) -> BehaviourConfig:
         return _point()
     if family == "cheetah-vel":
         return _cheetah()
+    if family == "ml1/peg-insert-side":  # three attempts without demonstrations failed
+        return replace(_ml1(), num_rounds=120, demonstration_rounds=10)
     if family.startswith("ml1/"):
-        return _ml1(family)
+        return _ml1()
     raise IdaqError(
         f"There are no settings to train behaviour policies of '{family}' with.",
         "Train those of point-robot, cheetah-vel or a set of ml1/.",
