@@ -223,6 +223,19 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(
     assert seen.problems == []
 
 
+def test_runs_of_one_family_on_other_data_are_told_apart(browser: Browser, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "expert", num_seeds=1, methods=("posterior",))
+    medium = make_run(tmp_path / "runs" / "medium", num_seeds=1, methods=("posterior",))
+    write_json(medium.dataset_file, {"quality": "medium"})
+    seen = visit(browser, write_page([tmp_path / "runs"], tmp_path / "page.html"))
+    assert seen.column(RUNS, "family") == ["point-robot", "point-robot, medium data"]
+    assert "2 runs of 1 task family" in seen.text("#subtitle")
+    choices = seen.page.locator("#explorer-body").get_by_label("Family").locator("option")
+    titles = ["point-robot · default", "point-robot, medium data · default"]
+    expect(choices).to_have_text(titles)
+    seen.page.context.close()
+
+
 def test_figures_are_named_for_those_who_hear_them(seen: Visit) -> None:
     for figure in seen.page.locator("main svg").all():
         assert figure.get_attribute("role") == "img"

@@ -183,7 +183,7 @@ function render() {
   }
   document.getElementById("main").replaceChildren(...sections.map((each) => each[2]));
   document.getElementById("nav").replaceChildren(...sections.map(([id, words]) => h("a", { href: `#${id}` }, words)));
-  const runs = PAGE.runs.length, families = Object.keys(counts).length;
+  const runs = PAGE.runs.length, families = new Set(PAGE.runs.map((run) => run.family)).size;
   document.getElementById("subtitle").textContent = `${runs} run${runs === 1 ? "" : "s"} of ${families} task famil${families === 1 ? "y" : "ies"}, ${PAGE.made}`;
   document.getElementById("footer").textContent = `Made by idaq ${PAGE.version}. Intervals are percentile bootstraps over seeds (10,000 resamples). The paper: Wang, Zhang et al., ICML 2023.`;
 }
