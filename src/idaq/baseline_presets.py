@@ -48,6 +48,7 @@ _MACAW = {
         policy_learning_rate=1e-3,
         value_learning_rate=1e-3,
         inner_rate=1e-2,
+        max_gradient=1.0,
         meta_batch_size=16,
     ),
 }

@@ -149,13 +149,16 @@ class Macaw:
         (_, metrics), (grad, rates_grad) = jax.value_and_grad(
             outer_loss, argnums=(0, 1), has_aux=True
         )(state.networks, state.rates)
+        policy_grad, policy_norm = self._cut(grad[:2])
+        value_grad, value_norm = self._cut(grad.value)
+        rates_grad, rates_norm = self._cut(rates_grad)
 
         # --- Update initialisations ---
         policy_step, policy_opt = optax.adam(config.policy_learning_rate).update(
-            grad[:2], state.policy_opt
+            policy_grad, state.policy_opt
         )
         value_step, value_opt = optax.adam(config.value_learning_rate).update(
-            grad.value, state.value_opt
+            value_grad, state.value_opt
         )
         policy, advantage = optax.apply_updates(state.networks[:2], policy_step)
         value = optax.apply_updates(state.networks.value, value_step)
@@ -171,6 +174,9 @@ class Macaw:
             "policy_rate": jnp.stack(jax.tree.leaves(rates.policy)).mean(),
             "value_rate": jnp.stack(jax.tree.leaves(rates.value)).mean(),
             "advantage_weight": rates.advantage_weight,
+            "policy_gradient": policy_norm,
+            "value_gradient": value_norm,
+            "rates_gradient": rates_norm,
         }
         new_state = State(
             networks=Networks(policy, advantage, value),
@@ -182,6 +188,14 @@ class Macaw:
             returns=state.returns,
         )
         return new_state, metrics
+
+    def _cut(self, gradient: PyTree) -> tuple[PyTree, Any]:
+        """A gradient that is not longer than it may be, and how long it was."""
+        norm = optax.tree.norm(gradient)
+        if self.config.max_gradient is None:
+            return gradient, norm
+        cut = optax.clip_by_global_norm(self.config.max_gradient)
+        return cut.update(gradient, cut.init(gradient))[0], norm
 
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent; its prior are the policies adapted to all rows of every training task."""
