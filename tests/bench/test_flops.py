@@ -13,6 +13,7 @@ from idaq.algos.focal import Config
 from idaq.algos.sac import Sac
 from idaq.behaviour.config import behaviour_config
 from idaq.bench.flops import agent_flops, ensemble_flops, sac_flops, update_flops
+from idaq.bench.profile import KINDS
 from idaq.bench.speed import (
     AUTHORS_SECONDS,
     ML1,
@@ -138,7 +139,8 @@ def test_models_are_counted_apart() -> None:
     assert agent_flops(config, spec) == agent_flops(replace(config, ensemble=None), spec)
 
 
-def test_tables_show_every_case() -> None:
+def measured(learners: list[dict[str, Any]]) -> dict[str, Any]:
+    """As `measure` returns it."""
     row = {
         "seconds_per_update": 0.25,
         "updates_per_second": 4.0,
@@ -147,10 +149,11 @@ def test_tables_show_every_case() -> None:
         "matmul_gflop_s": 200.0,
         "share_of_matmul": 0.8,
         "authors_seconds_per_update": AUTHORS_SECONDS["ml1"],
+        "profile": None,
     }
-    result = {
+    return {
         "device": "cpu: test",
-        "learners": [{"name": name, **row} for name in cases()],
+        "learners": [row | learner for learner in learners],
         "models_alone": {"seconds_per_update": 0.1, "share_of_matmul": 0.7},
         "adaptation": [{"tasks": 1, "steps": 400, "microseconds_per_step": 20.0}],
         "stepping": [
@@ -164,9 +167,24 @@ def test_tables_show_every_case() -> None:
         ],
         "peak_memory_mb": {"process": 1000.0},
     }
+
+
+def test_tables_show_every_case() -> None:
+    result = measured([{"name": name} for name in cases()])
     learners, adaptation, stepping = speed_tables(result)
     assert stepping.row_count == 1
     assert speed_tables(result | {"stepping": []})[2].row_count == 0
     assert learners.row_count == len(cases())
     assert adaptation.row_count == 1
     assert "200 GFLOP/s" in str(learners.caption)
+
+
+def test_tables_show_where_the_time_goes_where_it_was_measured() -> None:
+    shares = dict.fromkeys([*KINDS, "other"], 0.125) | {"products": 0.5}
+    profile = {"shares": shares, "products_share_of_matmul": 0.75}
+    result = measured([{"name": "one", "profile": profile}, {"name": "other"}])
+    learners, profiles, _, _ = speed_tables(result)
+    assert learners.row_count == 2
+    cells = [list(column.cells) for column in profiles.columns]
+    assert cells[:2] == [["one"], ["50%"]]
+    assert cells[-1] == ["75%"]

@@ -27,6 +27,7 @@ from idaq.algos.sac_brac import SacBracConfig
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.training import run_updates as run_sac_updates
 from idaq.bench.flops import sac_flops, update_flops
+from idaq.bench.profile import KINDS, seconds_by_kind
 from idaq.bench.stepping import NUM_SIMULATORS, measure_stepping
 from idaq.data.collect import library_versions
 from idaq.envs import get_family
@@ -41,6 +42,7 @@ MATMUL_REPEATS = 8
 ADAPTATION_REPEATS = 5
 NUM_TASKS, ROWS_PER_TASK = 40, 2_000
 ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
+PROFILED_UPDATES = 3
 SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
 AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
 
@@ -112,19 +114,36 @@ def _measure_case(
 def _measure_updates(
     name: str, shapes: str, algorithm: Algorithm, num_updates: int
 ) -> dict[str, Any]:
-    spec = algorithm.spec
-    data, keys = random_data(spec), jnp.stack([jax.random.key(0)])
+    data, keys = random_data(algorithm.spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
+    program = run_updates.lower(algorithm, state, data, keys, 0, 1).compile()
     first, timed = max(1, num_updates // 10), num_updates
-    state, _ = _finished(run_updates(algorithm, state, data, keys, 0, first))
-    return _learner_row(
+    state, _ = _finished(program(state, data, keys, 0, first))
+    row = _learner_row(
         name,
         shapes,
-        lambda: run_updates(algorithm, state, data, keys, first, timed),
+        lambda: program(state, data, keys, first, timed),
         timed,
         update_flops(algorithm),
         AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
     )
+    fresh = new_state(algorithm, data, keys)
+    return row | _profile(row, program, lambda: program(fresh, data, keys, 0, PROFILED_UPDATES))
+
+
+def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[str, Any]:
+    """Where the time of an update goes; on a GPU operations overlap, and it is not said."""
+    if jax.devices()[0].platform != "cpu":
+        return {"profile": None}
+    seconds = seconds_by_kind(run, program.as_text())
+    total = sum(seconds.values())
+    rate = row["gflop_per_update"] * PROFILED_UPDATES / seconds["products"]
+    return {
+        "profile": {
+            "shares": {kind: each / total for kind, each in seconds.items()},
+            "products_share_of_matmul": rate / row["matmul_gflop_s"],
+        }
+    }
 
 
 def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
@@ -284,6 +303,14 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         f"the 4 + 4 models alone: {models['seconds_per_update']:.3f} s/update, "
         f"{models['share_of_matmul']:.0%} of the matmul rate"
     )
+    profiles = _table(
+        "Where their time goes", ("learner, shapes", *KINDS, "other", "rate in products")
+    )
+    for row in result["learners"]:
+        if profile := row.get("profile"):
+            shares = [f"{share:.0%}" for share in profile["shares"].values()]
+            profiles.add_row(row["name"], *shares, f"{profile['products_share_of_matmul']:.0%}")
+    profiles.caption = "rate: of the matmul rate"
     adaptation = _table(
         "IDAQ adaptation on Point-Robot",
         ("tasks at once", "environment steps", "µs per step, all included"),
@@ -307,7 +334,7 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         )
     if len(result["stepping"]) < NUM_SIMULATORS:
         stepping.caption = "the others are not installed: idaq[metaworld], idaq[mujoco]"
-    return [learners, adaptation, stepping]
+    return [learners, *([profiles] if profiles.rows else []), adaptation, stepping]
 
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:
