@@ -45,11 +45,14 @@ def test_the_time_of_a_running_program() -> None:
         def body(_: int, x: jax.Array) -> jax.Array:
             return jnp.tanh(x @ x)[places] + 1.0
 
-        return jax.lax.fori_loop(0, 20, body, x)
+        result: jax.Array = jax.lax.fori_loop(0, 20, body, x)
+        return result
 
     x, places = jnp.ones((400, 400)), jnp.arange(400)[::-1]
     program = jax.jit(loop).lower(x, places).compile()
-    seconds = seconds_by_kind(lambda: program(x, places), program.as_text())
+    text = program.as_text()
+    assert text
+    seconds = seconds_by_kind(lambda: program(x, places), text)
     assert list(seconds) == [*KINDS, "other"]
     assert seconds["products"] > 0.0
     assert seconds["element by element"] + seconds["sampling"] > 0.0

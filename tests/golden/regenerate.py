@@ -38,7 +38,7 @@ def differing(stored: Numbers, computed: Numbers) -> list[str]:
 
 
 def verdict(stored: dict[str, Any] | None, computed: Golden) -> str:
-    """`new`, `same`, `raised` (another version), `more` (new names only) or `changed` (refuse)."""
+    """`new`, `same`, `raised` (another version, write it) or `changed` (refuse)."""
     if stored is None:
         return "new"
     before, now = stored["versions"], computed.versions
@@ -46,14 +46,11 @@ def verdict(stored: dict[str, Any] | None, computed: Golden) -> str:
         return "changed"
     if now != before:
         return "raised"
-    odd = set(differing(stored["numbers"], computed.numbers))
-    if odd & set(stored["numbers"]):
-        return "changed"
-    return "more" if odd else "same"
+    return "changed" if differing(stored["numbers"], computed.numbers) else "same"
 
 
 def main() -> int:
-    """Compute all cases; write what is new and those whose version was raised."""
+    """Compute all cases; write those that are new or whose version was raised."""
     stored = load() if FILE.is_file() else {}
     result: Stored = {}
     refused = []

@@ -149,23 +149,25 @@ class Macaw:
         (_, metrics), (grad, rates_grad) = jax.value_and_grad(
             outer_loss, argnums=(0, 1), has_aux=True
         )(state.networks, state.rates)
-        policy_grad, policy_norm = self._cut(grad[:2])
-        value_grad, value_norm = self._cut(grad.value)
-        rates_grad, rates_norm = self._cut(rates_grad)
+        gradients = {"policy": grad[:2], "value": grad.value, "rates": rates_grad}
+        if config.max_gradient is not None:
+            metrics |= {f"{name}_gradient": optax.tree.norm(g) for name, g in gradients.items()}
+            cut = optax.clip_by_global_norm(config.max_gradient)
+            gradients = {name: cut.update(g, cut.init(g))[0] for name, g in gradients.items()}
 
         # --- Update initialisations ---
         policy_step, policy_opt = optax.adam(config.policy_learning_rate).update(
-            policy_grad, state.policy_opt
+            gradients["policy"], state.policy_opt
         )
         value_step, value_opt = optax.adam(config.value_learning_rate).update(
-            value_grad, state.value_opt
+            gradients["value"], state.value_opt
         )
         policy, advantage = optax.apply_updates(state.networks[:2], policy_step)
         value = optax.apply_updates(state.networks.value, value_step)
 
         # --- Update inner learning rates ---
         rates_step, rates_opt = optax.adam(config.rate_learning_rate).update(
-            rates_grad, state.rates_opt
+            gradients["rates"], state.rates_opt
         )
         rates = optax.apply_updates(state.rates, rates_step)
         if config.positive_rates:
@@ -174,9 +176,6 @@ class Macaw:
             "policy_rate": jnp.stack(jax.tree.leaves(rates.policy)).mean(),
             "value_rate": jnp.stack(jax.tree.leaves(rates.value)).mean(),
             "advantage_weight": rates.advantage_weight,
-            "policy_gradient": policy_norm,
-            "value_gradient": value_norm,
-            "rates_gradient": rates_norm,
         }
         new_state = State(
             networks=Networks(policy, advantage, value),
@@ -188,14 +187,6 @@ class Macaw:
             returns=state.returns,
         )
         return new_state, metrics
-
-    def _cut(self, gradient: PyTree) -> tuple[PyTree, Any]:
-        """A gradient that is not longer than it may be, and how long it was."""
-        norm = optax.tree.norm(gradient)
-        if self.config.max_gradient is None:
-            return gradient, norm
-        cut = optax.clip_by_global_norm(self.config.max_gradient)
-        return cut.update(gradient, cut.init(gradient))[0], norm
 
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent; its prior are the policies adapted to all rows of every training task."""

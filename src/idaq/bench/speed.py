@@ -136,14 +136,9 @@ def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[
     if jax.devices()[0].platform != "cpu":
         return {"profile": None}
     seconds = seconds_by_kind(run, program.as_text())
-    total = sum(seconds.values())
-    rate = row["gflop_per_update"] * PROFILED_UPDATES / seconds["products"]
-    return {
-        "profile": {
-            "shares": {kind: each / total for kind, each in seconds.items()},
-            "products_share_of_matmul": rate / row["matmul_gflop_s"],
-        }
-    }
+    shares = {kind: each / sum(seconds.values()) for kind, each in seconds.items()}
+    rate = row["share_of_matmul"] / shares["products"]
+    return {"profile": {"shares": shares, "products_share_of_matmul": rate}}
 
 
 def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
