@@ -11,9 +11,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from idaq.behaviour.ladder import ladder_rows, load_ladder
 from idaq.behaviour.quality import shipped_policies
 from idaq.bench.paper import Published, dataset_return, published, published_score
+from idaq.bench.profile import KINDS
 from idaq.envs import get_family
 
 ROOT = Path(__file__).parent.parent
@@ -181,6 +184,101 @@ def op_cl_table() -> str:
     return markdown(("set", "OP+CL+IDAQ", *beside, "OP+CL", *beside), rows)
 
 
+MACAW_METHODS = {
+    "idaq-return": "gradient-based IDAQ (`idaq-return`)",
+    "posterior": "`posterior`",
+    "expert-context": "`expert-context`",
+    "fine-tuning": "`fine-tuning`",
+}
+
+
+def macaw_table() -> str:
+    """MACAW on the families without scores, ours and the paper's."""
+    rows = [[name] for name in (*MACAW_METHODS.values(), "the initialisation")]
+    headings = [""]
+    for family in (*FAMILIES, "cheetah-vel"):
+        result = ours(family, "macaw")
+        for row, method in zip(rows, MACAW_METHODS, strict=False):
+            row += [result[method], as_text(published(family, method, "macaw"))]
+        before = by_task(f"{family}/macaw", "fine-tuning", "returns")[..., 0]
+        rows[-1] += [f"{before.mean():.2f}", "-"]
+        headings += [family, "paper"]
+    return markdown(headings, rows)
+
+
+def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    """What a committed run's episodes had, by seed, task and episode."""
+    files = sorted((ROOT / "results" / run / "adapt" / method).glob("seed-*.npz"))
+    return np.stack([np.load(file)[name] for file in files])
+
+
+MACAW_SETS = ("drawer-close", "window-close", "door-lock", "faucet-close", "lever-pull")
+
+
+def macaw_ml1_table() -> str:
+    """MACAW on ML1, ours and the paper's: five sets and their mean, and two more."""
+    rows, numbers = [], []
+    for name in (*MACAW_SETS, "push", "reach"):
+        of = {row["method"]: row for row in summary_rows(f"ml1/macaw/{name}")}
+        success = by_task(f"ml1/macaw/{name}", "fine-tuning", "success").mean(axis=(0, 1))
+        given, online = (
+            published_score(f"ml1/{name}", method, "macaw")
+            for method in ("expert-context", "fine-tuning")
+        )
+        assert given is not None
+        assert online is not None
+        filtered, expert, own = (
+            of[method] for method in ("idaq-return", "expert-context", "fine-tuning")
+        )
+        scores = [with_interval(row["score"], row["score_ci95"]) for row in (filtered, expert, own)]
+        beside = (f"{success[0]:.2f}", f"{success[-1]:.2f}")
+        rows.append((name, *scores[:2], as_text(given), scores[2], as_text(online), *beside))
+        ends = (success[0], success[-1])
+        ours_and_theirs = (expert["score"], given.mean, own["score"], online.mean)
+        numbers.append((filtered["score"], *ours_and_theirs, *ends))
+    means = np.mean(numbers[: len(MACAW_SETS)], axis=0)
+    rows.insert(len(MACAW_SETS), ("**mean of the five**", *(f"{mean:.2f}" for mean in means)))
+    headings = ("set", "gradient-based IDAQ", "`expert-context`", "paper", "`fine-tuning`", "paper")
+    return markdown((*headings, "success of its first episode", "of its last"), rows)
+
+
+BOREL_SPARSE = {
+    "borel-oracle-replay": ("yes", "replay", "as above"),
+    "borel-no-oracle-replay": ("no", "replay", "as above"),
+    "borel-no-oracle": ("no", "expert", "as above"),
+    "borel-paper": ("no", "expert", "preset `paper`"),
+}
+
+
+def borel_table() -> str:
+    """BOReL on the sparse family with the oracle and without, ours and the paper's."""
+    rows = []
+    for run, setting in BOREL_SPARSE.items():
+        result = ours("point-robot-sparse", run)
+        first = by_task(f"point-robot-sparse/{run}", "belief", "returns")[..., 0].mean()
+        number = published("point-robot-sparse", "belief", "borel") if "paper" in run else None
+        cells = (f"{first:.2f}", result["belief"], as_text(number), result["expert-context"])
+        rows.append((*setting, *cells))
+    settings = ("oracle", "data", "settings")
+    return markdown((*settings, "first episode", "`belief`", "paper", "`expert-context`"), rows)
+
+
+def borel_trials_table() -> str:
+    """What the settings of that table were chosen by."""
+    rows = []
+    for run, name in (("small", "GRU 64, learner 2 x 128"), ("large", "GRU 128, learner 2 x 256")):
+        place = f"tuning/borel-point-robot-sparse/{run}"
+        (row,) = summary_rows(place)
+        seeds = by_task(place, "belief", "returns")[..., -1].mean(axis=1)
+        identity = json.loads((ROOT / "results" / place / "run.json").read_text())["identity"]
+        config = identity["config"]
+        updates = (config["algorithm"]["vae_updates"], config["train"]["num_updates"])
+        result = with_interval(row["mean"], row["ci95"])
+        each = ", ".join(f"{seed:.1f}" for seed in seeds)
+        rows.append((name, *(f"{number:,}" for number in updates), result, each))
+    return markdown(("networks", "first phase", "updates", "`belief`", "by seed"), rows)
+
+
 def ladder_table(name: str) -> str:
     """The rungs that come with the package."""
     family = get_family(name)
@@ -260,6 +358,20 @@ def speed_table() -> str:
     return markdown(("learner, shapes", *measured), rows)
 
 
+def profile_table() -> str:
+    """Where the time of those updates goes."""
+    rows = [
+        (
+            row["name"],
+            *(f"{row['profile']['shares'][kind]:.0%}" for kind in KINDS),
+            f"{row['profile']['products_share_of_matmul']:.0%}",
+        )
+        for row in speed_result()["learners"]
+        if "profile" in row
+    ]
+    return markdown(("learner, shapes", *KINDS, "rate in products"), rows)
+
+
 def stepping_table() -> str:
     """Simulators' steps per second, of the same run."""
     rows = [
@@ -305,11 +417,16 @@ def tables() -> dict[str, str]:
         "cheetah-vel": cheetah_table(),
         "ml1-medium": medium_table(),
         "op-cl": op_cl_table(),
+        "macaw": macaw_table(),
+        "macaw-ml1": macaw_ml1_table(),
+        "borel": borel_table(),
+        "borel-trials": borel_trials_table(),
         "ladder-cheetah-vel": ladder_table("cheetah-vel"),
         "ladder-sweep": ladder_table("ml1/sweep"),
         "ladder-peg-insert-side": ladder_table("ml1/peg-insert-side"),
         "peg-insert-side-attempts": attempts_table(),
         "speed": speed_table(),
+        "profile": profile_table(),
         "stepping": stepping_table(),
         "ml1-experts": ml1_experts_table(),
     }
