@@ -243,9 +243,9 @@ def macaw_ml1_table() -> str:
 
 
 BOREL_SPARSE = {
-    "borel-oracle-replay": ("yes", "replay", "as above"),
-    "borel-no-oracle-replay": ("no", "replay", "as above"),
-    "borel-no-oracle": ("no", "expert", "as above"),
+    "borel-oracle-replay": ("yes", "replay", "ours"),
+    "borel-no-oracle-replay": ("no", "replay", "ours"),
+    "borel-no-oracle": ("no", "expert", "ours"),
     "borel-paper": ("no", "expert", "preset `paper`"),
 }
 
