@@ -36,7 +36,7 @@ def test_a_fusion_is_what_it_costs_most_for() -> None:
     kinds = kinds_of(PROGRAM)
     assert kinds["fusion.1"] == "products", "also where other operations are fused with it"
     assert kinds["fusion.2"] == "moving"
-    assert kinds["add.7"] == "element by element"
+    assert kinds["add.7"] == "elementwise"
     assert "while.3" not in kinds, "what runs in it is counted already"
 
 
@@ -55,4 +55,4 @@ def test_the_time_of_a_running_program() -> None:
     seconds = seconds_by_kind(lambda: program(x, places), text)
     assert list(seconds) == [*KINDS, "other"]
     assert seconds["products"] > 0.0
-    assert seconds["element by element"] + seconds["sampling"] > 0.0
+    assert seconds["elementwise"] + seconds["sampling"] > 0.0

@@ -18,7 +18,7 @@ import jax
 KINDS = {  # the first that an operation contains is its kind
     "products": {"dot", "convolution"},
     "sampling": {"gather", "scatter", "sort", "rng-bit-generator", "shift-right-logical"},
-    "element by element": {
+    "elementwise": {
         *("add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "select"),
         *("compare", "exponential", "log", "log-plus-one", "tanh", "logistic", "power", "rsqrt"),
         *("sqrt", "abs", "sign", "and", "or", "not", "reduce", "convert", "clamp", "floor"),

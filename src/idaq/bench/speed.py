@@ -298,14 +298,12 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
         f"the 4 + 4 models alone: {models['seconds_per_update']:.3f} s/update, "
         f"{models['share_of_matmul']:.0%} of the matmul rate"
     )
-    profiles = _table(
-        "Where their time goes", ("learner, shapes", *KINDS, "other", "rate in products")
-    )
+    profiles = _table("Where their time goes", ("learner, shapes", *KINDS, "rate"))
     for row in result["learners"]:
         if profile := row.get("profile"):
-            shares = [f"{share:.0%}" for share in profile["shares"].values()]
+            shares = [f"{profile['shares'][kind]:.0%}" for kind in KINDS]
             profiles.add_row(row["name"], *shares, f"{profile['products_share_of_matmul']:.0%}")
-    profiles.caption = "rate: of the matmul rate"
+    profiles.caption = "rate: of the matmul rate, while in products"
     adaptation = _table(
         "IDAQ adaptation on Point-Robot",
         ("tasks at once", "environment steps", "µs per step, all included"),
