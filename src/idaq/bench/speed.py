@@ -42,7 +42,7 @@ MATMUL_REPEATS = 8
 ADAPTATION_REPEATS = 5
 NUM_TASKS, ROWS_PER_TASK = 40, 2_000
 ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
-PROFILED_UPDATES = 3
+PROFILED_UPDATES = 20
 SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
 AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
 
