@@ -18,6 +18,8 @@ from idaq.behaviour.quality import shipped_policies
 from idaq.bench.paper import Published, dataset_return, published, published_score
 from idaq.bench.profile import KINDS
 from idaq.envs import get_family
+from idaq.run_dir import RunDir
+from idaq.summary import load_results
 
 ROOT = Path(__file__).parent.parent
 FAMILIES = ("point-robot", "point-robot-sparse")
@@ -216,8 +218,8 @@ def macaw_table() -> str:
 
 def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     """What a committed run's episodes had, by seed, task and episode."""
-    files = sorted((ROOT / "results" / run / "adapt" / method).glob("seed-*.npz"))
-    return np.stack([np.load(file)[name] for file in files])
+    place = RunDir(ROOT / "results" / run)
+    return np.stack([load_results(place, method, seed)[name] for seed in place.seeds()])
 
 
 MACAW_SETS = ("drawer-close", "window-close", "door-lock", "faucet-close", "lever-pull")
@@ -238,10 +240,11 @@ def macaw_ml1_table() -> str:
         filtered, expert, own = (
             of[method] for method in ("idaq-return", "expert-context", "fine-tuning")
         )
-        scores = [with_interval(row["score"], row["score_ci95"]) for row in (filtered, expert, own)]
-        beside = (f"{success[0]:.2f}", f"{success[-1]:.2f}")
-        rows.append((name, *scores[:2], as_text(given), scores[2], as_text(online), *beside))
+        scores = score_cells(filtered, None)[:1]
+        for row, number in ((expert, given), (own, online)):
+            scores += score_cells(row, number)[:2]
         ends = (success[0], success[-1])
+        rows.append((name, *scores, *(f"{end:.2f}" for end in ends)))
         ours_and_theirs = (expert["score"], given.mean, own["score"], online.mean)
         numbers.append((filtered["score"], *ours_and_theirs, *ends))
     means = np.mean(numbers[: len(MACAW_SETS)], axis=0)
@@ -278,8 +281,7 @@ def borel_trials_table() -> str:
         place = f"tuning/borel-point-robot-sparse/{run}"
         (row,) = summary_rows(place)
         seeds = by_task(place, "belief", "returns")[..., -1].mean(axis=1)
-        identity = json.loads((ROOT / "results" / place / "run.json").read_text())["identity"]
-        config = identity["config"]
+        config = RunDir(ROOT / "results" / place).manifest()["identity"]["config"]
         updates = (config["algorithm"]["vae_updates"], config["train"]["num_updates"])
         result = with_interval(row["mean"], row["ci95"])
         each = ", ".join(f"{seed:.1f}" for seed in seeds)
