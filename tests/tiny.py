@@ -84,6 +84,7 @@ MACAW = MacawConfig(
     discount=0.9,
     normalise=True,
     fine_tuning_steps=2,
+    fine_tuning_rate=1e-3,
 )
 BOREL = BorelConfig(
     latent_dim=2,
@@ -103,7 +104,7 @@ BASELINES: dict[str, Algorithm] = {
         SPEC,
     ),
     "macaw": Macaw(MACAW, SPEC),
-    "macaw, raw": Macaw(replace(MACAW, normalise=False, positive_rates=True), SPEC),
+    "macaw, raw": Macaw(replace(MACAW, normalise=False), SPEC),
     "borel": Borel(BOREL, SPEC),
     "borel, policy": Borel(BOREL, SPEC, phase="policy"),
     "borel, oracle": Borel(replace(BOREL, relabel=True, elbo_prefixes=3, decoded_steps=2), SPEC),

@@ -5,6 +5,7 @@ donated buffers, seeds under `vmap`. The key of an update depends on the seed an
 number alone, so a run that is killed and resumed from its checkpoint ends bit-identical.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -26,6 +27,7 @@ from idaq.data.device import (
 )
 from idaq.data.starts import start_std, unrelated_starts
 from idaq.data.store import Dataset
+from idaq.errors import IdaqError
 from idaq.metrics import MetricsLog
 from idaq.presets import TrainConfig
 from idaq.types import Array, IntArray, PyTree
@@ -172,8 +174,11 @@ def train_group(
             state, metrics = run_updates(phase, state, data, keys, done, until - done)
             done = until
             host_metrics = jax.device_get(metrics)
-            for index, log in enumerate(logs):
-                log.write(done, {name: float(value[index]) for name, value in host_metrics.items()})
+            for index, (seed, log) in enumerate(zip(seeds, logs, strict=True)):
+                row = {name: float(value[index]) for name, value in host_metrics.items()}
+                log.write(done, row)
+                if any(math.isnan(value) for value in row.values()):
+                    raise diverged(seed, done)
             if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
                 header = {"updates_done": done, "seeds": list(seeds)}
                 checkpoint.save(checkpoint_file, state, header)
@@ -181,6 +186,14 @@ def train_group(
                 on_agents(done, _agents(algorithm, state, data, len(seeds)))
             on_progress(done)
     return _agents(algorithm, state, data, len(seeds))
+
+
+def diverged(seed: int, num_updates: int) -> IdaqError:
+    return IdaqError(
+        f"The training of seed {seed} diverged within {num_updates:,} updates: its numbers are not "
+        "finite any more.",
+        "Lower the learning rates, or look for extreme values in the data.",
+    )
 
 
 def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:

@@ -30,7 +30,7 @@ from idaq.errors import IdaqError
 from idaq.presets import RunConfig
 from idaq.progress import ProgressBar
 from idaq.run_dir import RunDir
-from idaq.train import train_data, train_group
+from idaq.train import diverged, train_data, train_group
 from idaq.types import PyTree, TaskSplit
 
 Split = Literal["test", "validation"]
@@ -206,15 +206,8 @@ def _save_agents(
     agents: list[PyTree],
 ) -> None:
     for seed, agent in zip(group, agents, strict=True):
-        _check_finite(agent, seed)
+        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
+            raise diverged(seed, updates or run_config(run).train.num_updates)
     for seed, split, agent in zip(group, splits, agents, strict=True):
         metadata = {"seed": seed, "num_train_tasks": len(split.train)}
         checkpoint.save(run.agent_file(seed, updates), agent, metadata)
-
-
-def _check_finite(agent: PyTree, seed: int) -> None:
-    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
-        raise IdaqError(
-            f"The training of seed {seed} diverged: its weights are NaN or infinite.",
-            "Lower the learning rates, or look for extreme values in the data.",
-        )

@@ -1,5 +1,6 @@
 """MACAW's inner and outer loop against float64 loops and finite differences."""
 
+import math
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from idaq.algos.batch import contiguous_places, random_places, sample_tasks
-from idaq.algos.macaw import Macaw, State
+from idaq.algos.macaw import Macaw, State, positive
 from idaq.algos.macaw_inner import MacawConfig
 from idaq.data.device import returns_to_go
 from idaq.data.store import Dataset
@@ -32,8 +33,18 @@ def state() -> State:
     """A state whose rates are large enough for a step to matter."""
     fresh: State = MACAW.init(tiny.data(), jax.random.key(2))
     rng = np.random.default_rng(0)
-    rates = jax.tree.map(lambda x: jnp.asarray(rng.uniform(0.01, 0.05), jnp.float32), fresh.rates)
-    return fresh._replace(rates=rates._replace(advantage_weight=jnp.asarray(0.3, jnp.float32)))
+    rates = jax.tree.map(lambda x: rng.uniform(0.01, 0.05), fresh.rates)
+    learned = jax.tree.map(softplus_inverse, rates._replace(advantage_weight=0.3))
+    return fresh._replace(rates=jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), learned))
+
+
+def softplus_inverse(rate: float) -> float:
+    return math.log(math.exp(rate) - 1.0)
+
+
+def own_rates() -> Any:
+    """The rates of `state` themselves."""
+    return jax.tree.map(lambda x: np.log1p(np.exp(x)), in_float64(state().rates))
 
 
 class Rows:
@@ -64,7 +75,7 @@ def inner_step(
     rows: Rows, rates: Any = None, head_weight: float | None = None
 ) -> tuple[oracles.Floats, oracles.Floats]:
     """The emitted weights of policy and V after the step, gradients by central differences."""
-    networks, own = in_float64(state().networks), in_float64(state().rates)
+    networks, own = in_float64(state().networks), own_rates()
     rates = own if rates is None else rates
     head_weight = float(own.advantage_weight) if head_weight is None else head_weight
     value_gradient = oracles.numerical_gradient(
@@ -166,7 +177,7 @@ def test_outer_losses_are_those_of_the_stepped_networks_on_other_rows() -> None:
 def test_rates_follow_the_outer_loss(network: str, layer: int, tensor: int) -> None:
     """The first Adam step goes against the derivative through the inner step."""
     after, _ = tiny.compiled_update(MACAW)(state(), tiny.data(), KEY)
-    own = in_float64(state().rates)
+    own = own_rates()
 
     def outer(rate: float) -> float:
         layers = [list(each) for each in getattr(own, network)]
@@ -177,18 +188,28 @@ def test_rates_follow_the_outer_loss(network: str, layer: int, tensor: int) -> N
 
     at = float(getattr(own, network)[layer][tensor])
     slope = (outer(at + 1e-4) - outer(at - 1e-4)) / 2e-4
-    moved = float(getattr(after.rates, network)[layer][tensor]) - at
+    before = float(getattr(state().rates, network)[layer][tensor])
+    moved = float(getattr(after.rates, network)[layer][tensor]) - before
     assert abs(slope) > 1e-4
     assert moved == pytest.approx(-np.sign(slope) * MACAW.config.rate_learning_rate, rel=0.02)
 
 
-def test_rates_stay_positive_where_they_are_told_to() -> None:
-    small = state()._replace(rates=jax.tree.map(lambda x: jnp.full_like(x, 1e-5), state().rates))
-    kept = Macaw(replace(tiny.MACAW, positive_rates=True), tiny.SPEC)
-    free, _ = tiny.compiled_update(MACAW)(small, tiny.data(), KEY)
-    held, _ = tiny.compiled_update(kept)(small, tiny.data(), KEY)
-    assert min(float(x) for x in jax.tree.leaves(free.rates)) < 0.0
-    assert min(float(x) for x in jax.tree.leaves(held.rates)) > 0.0
+def test_rates_begin_where_they_are_told_to() -> None:
+    agent = MACAW.finish(MACAW.init(tiny.data(), KEY), tiny.data())
+    for rate in jax.tree.leaves((agent.rates.policy, agent.rates.value)):
+        assert float(rate) == pytest.approx(MACAW.config.inner_rate)
+    assert float(agent.rates.advantage_weight) == pytest.approx(MACAW.config.advantage_weight)
+
+
+def test_rates_stay_positive() -> None:
+    small = jax.tree.map(lambda x: jnp.full_like(x, -10.0), state().rates)
+    after, metrics = tiny.compiled_update(MACAW)(state()._replace(rates=small), tiny.data(), KEY)
+    moved = [float(x) for x in jax.tree.leaves(after.rates)]
+    assert min(moved) < -10.0
+    rates = [float(x) for x in jax.tree.leaves(positive(after.rates))]
+    assert all(0.0 < rate < 1e-4 for rate in rates)
+    shown = np.mean([np.log1p(np.exp(float(x))) for x in jax.tree.leaves(after.rates.policy)])
+    assert float(metrics["policy_rate"]) == pytest.approx(shown, rel=1e-3)
 
 
 # --- Returns --------------------------------------------------------------------------------
@@ -249,7 +270,15 @@ def test_fine_tuning_lowers_the_losses_on_its_episodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"action_std": 0.0}, {"discount": 1.5}, {"hidden": ()}, {"max_weight": 0.5}]
+    "change",
+    [
+        {"action_std": 0.0},
+        {"discount": 1.5},
+        {"hidden": ()},
+        {"max_weight": 0.5},
+        {"inner_rate": 0.0},  # no softplus is
+        {"advantage_weight": 0.0},
+    ],
 )
 def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(IdaqError):

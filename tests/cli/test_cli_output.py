@@ -171,13 +171,16 @@ def test_results_under_a_name_of_their_own(idaq: Program, run: Path) -> None:
 
 
 def test_diverged_training_is_an_error(idaq: Program, data: Path, tmp_path: Path) -> None:
-    """Extreme but finite data: no agent of NaNs is written."""
+    """Extreme but finite data: no agent of NaNs is written, and it ends at the first NaN."""
     rewards = arrays_of(data)["rewards"]
     change_arrays(data, rewards=np.where(rewards > -0.5, 3e38, -3e38).astype(np.float32))
     train = ("train", "--data", data, "--out", tmp_path / "new", "--seeds", "1", *TRAINING)
     outcome = idaq(*train, "--set", "algorithm.normalise=false")
     assert outcome.code == 2
-    assert "seed 0 diverged" in outcome.err
+    assert "seed 0 diverged within" in outcome.err
+    lines = (tmp_path / "new" / "seeds" / "seed-000" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) < 5
+    assert "NaN" in lines[-1]
     assert not list((tmp_path / "new").rglob("agent.safetensors"))
 
 

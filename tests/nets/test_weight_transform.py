@@ -86,12 +86,14 @@ def test_weights_survive_being_joined_and_split() -> None:
     np.testing.assert_array_equal(wt.as_mlp(flat, SIZES)[0]["weight"], first[:15].reshape(3, 5))
 
 
-def test_a_fresh_one_emits_about_what_a_plain_network_has() -> None:
-    sizes = (50, 60, 2)
-    layers = wt.init(jax.random.key(1), sizes, 100, output_scale=0.1)
-    for flat, layer in zip(wt.emit(layers), layers, strict=True):
-        difference = np.asarray(flat - layer.bias)
-        ratio = difference.std() / np.asarray(layer.bias).std()
-        assert 0.05 < ratio < 0.2
-    spread = [np.asarray(layer.bias).std() for layer in layers]
-    assert spread[1] < 0.2 * spread[0]
+def test_the_authors_start_has_small_codes_and_uniform_maps() -> None:
+    sizes, code_dim = (50, 60, 2), 100
+    layers = wt.init(jax.random.key(1), sizes, code_dim)
+    for layer, (rows, columns) in zip(layers, pairwise(sizes), strict=True):
+        size = rows * columns + columns
+        assert [x.shape for x in layer] == [(code_dim,), (code_dim, size), (size,)]
+        assert np.asarray(layer.code).std() == pytest.approx(1 / columns, rel=0.3)
+        for tensor in (layer.weight, layer.bias):
+            assert np.abs(tensor).max() <= 0.1
+            assert np.asarray(tensor).std() == pytest.approx(0.1 / 3**0.5, rel=0.1)
+    assert not np.array_equal(layers[0].code, layers[1].code)

@@ -16,7 +16,8 @@ Where it departs from the authors' description:
 2. The inner step at meta-test takes all rows of its context instead of 256 of them.
 3. Fine-tuning after the step moves the emitted weights, by Adam, on the inner losses without the
    advantage head.
-4. With `positive_rates` the learned rates are kept above zero.
+4. Returns are Monte-Carlo returns in both loops: nothing is added for the last state's value.
+5. The advantage head is a plain network.
 """
 
 from dataclasses import dataclass
@@ -44,10 +45,7 @@ from idaq.algos.losses import discounted_returns
 from idaq.algos.macaw_inner import Adapted, InnerLoop, Logged, MacawConfig, Networks, Rates, emit
 from idaq.errors import IdaqError
 from idaq.nets import mlp, weight_transform
-from idaq.nets.policy import OUTPUT_SCALE
 from idaq.types import Array, Episodes, PyTree, Spec
-
-MIN_RATE = 1e-6
 
 
 class Returns(NamedTuple):
@@ -61,7 +59,7 @@ class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
     networks: Networks
-    rates: Rates
+    rates: Rates  # before the softplus that keeps them positive
     policy_opt: PyTree  # of the policy and the advantage head
     value_opt: PyTree
     rates_opt: PyTree
@@ -87,7 +85,7 @@ class Macaw:
     config: MacawConfig
     spec: Spec
     name: str = "macaw"
-    version: int = 1
+    version: int = 2
 
     @property
     def phases(self) -> tuple[tuple[int, Self], ...]:
@@ -103,9 +101,7 @@ class Macaw:
         policy_key, advantage_key, value_key = jax.random.split(key, 3)
         head_sizes = (config.hidden[-1] + self.spec.action_dim, *config.advantage_hidden, 1)
         networks = Networks(
-            policy=weight_transform.init(
-                policy_key, self._inner.policy_sizes, config.code_dim, OUTPUT_SCALE
-            ),
+            policy=weight_transform.init(policy_key, self._inner.policy_sizes, config.code_dim),
             advantage=mlp.init(advantage_key, head_sizes),
             value=weight_transform.init(value_key, self._inner.value_sizes, config.code_dim),
         )
@@ -114,12 +110,13 @@ class Macaw:
             value=weight_transform.constant_rates(networks.value, config.inner_rate),
             advantage_weight=jnp.asarray(config.advantage_weight, jnp.float32),
         )
+        learned = jax.tree.map(lambda rate: jnp.log(jnp.expm1(rate)), rates)
         return State(
             networks=networks,
-            rates=rates,
+            rates=learned,
             policy_opt=optax.adam(config.policy_learning_rate).init(networks[:2]),
             value_opt=optax.adam(config.value_learning_rate).init(networks.value),
-            rates_opt=optax.adam(config.rate_learning_rate).init(rates),
+            rates_opt=optax.adam(config.rate_learning_rate).init(learned),
             normaliser=choose_normaliser(config, data),
             returns=_fit_returns(data) if config.normalise else Returns(*_zero_and_one()),
         )
@@ -133,8 +130,8 @@ class Macaw:
         outer_places = random_places(data, tasks, config.outer_batch_size, outer_key)
         inner, outer = (self._logged(state, data, p) for p in (inner_places, outer_places))
 
-        def outer_loss(networks: Networks, rates: Rates) -> tuple[Any, dict[str, Any]]:
-            before = emit(networks)
+        def outer_loss(networks: Networks, learned: Rates) -> tuple[Any, dict[str, Any]]:
+            before, rates = emit(networks), positive(learned)
 
             def one_task(inner: Logged, outer: Logged) -> dict[str, Any]:
                 adapted = self._inner.step(networks, rates, before, inner)
@@ -169,9 +166,8 @@ class Macaw:
         rates_step, rates_opt = optax.adam(config.rate_learning_rate).update(
             gradients["rates"], state.rates_opt
         )
-        rates = optax.apply_updates(state.rates, rates_step)
-        if config.positive_rates:
-            rates = jax.tree.map(lambda x: jnp.maximum(x, MIN_RATE), rates)
+        learned = optax.apply_updates(state.rates, rates_step)
+        rates = positive(learned)
         metrics |= {
             "policy_rate": jnp.stack(jax.tree.leaves(rates.policy)).mean(),
             "value_rate": jnp.stack(jax.tree.leaves(rates.value)).mean(),
@@ -179,7 +175,7 @@ class Macaw:
         }
         new_state = State(
             networks=Networks(policy, advantage, value),
-            rates=rates,
+            rates=learned,
             policy_opt=policy_opt,
             value_opt=value_opt,
             rates_opt=rates_opt,
@@ -191,14 +187,12 @@ class Macaw:
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent; its prior are the policies adapted to all rows of every training task."""
         num_rows = int(data.task_count[data.train_tasks].max())
-        before = emit(state.networks)
+        before, rates = emit(state.networks), positive(state.rates)
 
         def adapt(task: Array) -> Any:
             places, is_own = task_places(data, task, num_rows)
             rows = self._logged(state, data, places)._replace(weight=is_own.astype(jnp.float32))
-            return self.hypothesis(
-                self._inner.step(state.networks, state.rates, before, rows), False
-            )
+            return self.hypothesis(self._inner.step(state.networks, rates, before, rows), False)
 
         return _agent(state, jax.lax.map(adapt, data.train_tasks), data.mean_return)
 
@@ -284,8 +278,14 @@ class Macaw:
         return flat
 
 
+def positive(learned: Rates) -> Rates:
+    """The rates themselves."""
+    rates: Rates = jax.tree.map(jax.nn.softplus, learned)
+    return rates
+
+
 def _agent(state: State, prior: Any, logged_return: Any) -> Agent:
-    kept = (state.networks, state.rates, state.normaliser, state.returns)
+    kept = (state.networks, positive(state.rates), state.normaliser, state.returns)
     return Agent(*kept, prior, logged_return)
 
 

@@ -31,7 +31,6 @@ class MacawConfig:
     advantage_hidden: tuple[int, ...] = (32,)
     advantage_weight: float = 0.01  # at first; it is learned
     inner_rate: float = 1e-3  # at first; learned for every tensor
-    positive_rates: bool = False
     rate_learning_rate: float = 1e-3
     policy_learning_rate: float = 1e-4
     value_learning_rate: float = 1e-5
@@ -44,14 +43,14 @@ class MacawConfig:
     normalise: bool = False
     std_floor: float = 0.05
     fine_tuning_steps: int = 20  # after every online episode
-    fine_tuning_rate: float = 1e-3
+    fine_tuning_rate: float = 1e-5
 
     def __post_init__(self) -> None:
         require(self, "hidden", "advantage_hidden", "code_dim", least=1, most=MAX_SIZE)
         require(self, "meta_batch_size", "inner_batch_size", "outer_batch_size", least=1)
         require(self, "action_std", "temperature", "std_floor", above=0)
         require(self, "max_weight", least=1)
-        require(self, "advantage_weight", "inner_rate", least=0)
+        require(self, "advantage_weight", "inner_rate", above=0)
         require(self, "rate_learning_rate", "policy_learning_rate", above=0, most=1)
         require(self, "value_learning_rate", "fine_tuning_rate", above=0, most=1)
         require(self, "discount", least=0, most=1)

@@ -20,10 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idaq.nets import mlp
 from idaq.types import Array, PyTree
-
-CODE_SHARE = 0.1  # of a fresh layer's weights that come from its code; the rest is its bias
 
 
 class Layer(NamedTuple):
@@ -34,17 +31,18 @@ class Layer(NamedTuple):
     bias: Any  # [size]
 
 
-def init(key: Array, sizes: tuple[int, ...], code_dim: int, output_scale: float = 1.0) -> PyTree:
-    """Layers that emit about what `mlp.init` gives."""
-    mlp_key, code_key, map_key = jax.random.split(key, 3)
-    emitted = [_flat(layer) for layer in mlp.init(mlp_key, sizes, output_scale)]
+def init(key: Array, sizes: tuple[int, ...], code_dim: int) -> PyTree:
+    """The authors' start: codes normal with deviation 1/o, maps uniform in ±1/sqrt(c)."""
+    bound = code_dim**-0.5
     layers = []
-    for index, bias in enumerate(emitted):
-        code = jax.random.normal(jax.random.fold_in(code_key, index), (code_dim,))
-        noise = jax.random.normal(jax.random.fold_in(map_key, index), (code_dim, bias.shape[0]))
-        # code @ noise has size sqrt(code_dim) per entry
-        scale = CODE_SHARE * jnp.sqrt(jnp.square(bias).mean() / code_dim)
-        layers.append(Layer(code, scale * noise, bias))
+    for index, (rows, columns) in enumerate(pairwise(sizes)):
+        code_key, map_key, bias_key = jax.random.split(jax.random.fold_in(key, index), 3)
+        size = rows * columns + columns
+        code = jax.random.normal(code_key, (code_dim,)) / columns
+        weight = jax.random.uniform(map_key, (code_dim, size), minval=-bound, maxval=bound)
+        layers.append(
+            Layer(code, weight, jax.random.uniform(bias_key, (size,), minval=-bound, maxval=bound))
+        )
     return layers
 
 
@@ -94,7 +92,3 @@ def split(vector: Array, sizes: tuple[int, ...]) -> list[Any]:
 def num_weights(sizes: tuple[int, ...]) -> int:
     """How many weights all layers have."""
     return sum(rows * columns + columns for rows, columns in pairwise(sizes))
-
-
-def _flat(layer: dict[str, Any]) -> Any:
-    return jnp.concatenate([layer["weight"].ravel(), layer["bias"]])
