@@ -50,11 +50,10 @@ _MACAW = {
         rate_learning_rate=1e-2,
         inner_rate=1e-2,
         fine_tuning_rate=1e-3,
-        max_gradient=1.0,
         meta_batch_size=16,
     ),
 }
-_MACAW_UPDATES = {"point": 2_000, "simulator": 20_000}
+_MACAW_UPDATES = {"point": 2_000, "simulator": 10_000}
 _GIVEN_TRANSITIONS = 256  # of MACAW's expert context, in whole episodes
 _POINT_HORIZON = 20
 

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 
 from idaq.algos.batch import contiguous_places, random_places, sample_tasks
 from idaq.algos.macaw import Macaw, State, positive
@@ -283,25 +282,3 @@ def test_fine_tuning_lowers_the_losses_on_its_episodes() -> None:
 def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(IdaqError):
         MacawConfig(**change)
-
-
-def test_outer_gradients_are_cut_each_on_its_own() -> None:
-    """Adam's first moment after one update is a tenth of the gradient that it was given."""
-    limit = 1e-3
-
-    def moments(max_gradient: float | None) -> list[Any]:
-        macaw = Macaw(replace(tiny.MACAW, max_gradient=max_gradient), tiny.SPEC)
-        after, _ = macaw.update(state(), tiny.data(), KEY)
-        optimisers = (after.policy_opt, after.value_opt, after.rates_opt)
-        return [ravel_pytree(optimiser[0].mu)[0] / 0.1 for optimiser in optimisers]
-
-    for whole, cut, same in zip(moments(None), moments(limit), moments(1e9), strict=True):
-        norm = np.linalg.norm(whole)
-        assert norm > 2 * limit
-        np.testing.assert_allclose(cut, whole * limit / norm, rtol=1e-4, atol=1e-9)
-        np.testing.assert_array_equal(same, whole)
-
-
-def test_gradients_can_not_be_cut_to_nothing() -> None:
-    with pytest.raises(IdaqError, match="max_gradient"):
-        replace(tiny.MACAW, max_gradient=0.0)

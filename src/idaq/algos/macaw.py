@@ -146,25 +146,20 @@ class Macaw:
         (_, metrics), (grad, rates_grad) = jax.value_and_grad(
             outer_loss, argnums=(0, 1), has_aux=True
         )(state.networks, state.rates)
-        gradients = {"policy": grad[:2], "value": grad.value, "rates": rates_grad}
-        if config.max_gradient is not None:
-            metrics |= {f"{name}_gradient": optax.tree.norm(g) for name, g in gradients.items()}
-            cut = optax.clip_by_global_norm(config.max_gradient)
-            gradients = {name: cut.update(g, cut.init(g))[0] for name, g in gradients.items()}
 
         # --- Update initialisations ---
         policy_step, policy_opt = optax.adam(config.policy_learning_rate).update(
-            gradients["policy"], state.policy_opt
+            grad[:2], state.policy_opt
         )
         value_step, value_opt = optax.adam(config.value_learning_rate).update(
-            gradients["value"], state.value_opt
+            grad.value, state.value_opt
         )
         policy, advantage = optax.apply_updates(state.networks[:2], policy_step)
         value = optax.apply_updates(state.networks.value, value_step)
 
         # --- Update inner learning rates ---
         rates_step, rates_opt = optax.adam(config.rate_learning_rate).update(
-            gradients["rates"], state.rates_opt
+            rates_grad, state.rates_opt
         )
         learned = optax.apply_updates(state.rates, rates_step)
         rates = positive(learned)

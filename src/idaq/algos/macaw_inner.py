@@ -34,7 +34,6 @@ class MacawConfig:
     rate_learning_rate: float = 1e-3
     policy_learning_rate: float = 1e-4
     value_learning_rate: float = 1e-5
-    max_gradient: float | None = None  # the norm that each of the three outer gradients is cut to
     meta_batch_size: int = 5
     inner_batch_size: int = 256
     outer_batch_size: int = 256
@@ -54,8 +53,6 @@ class MacawConfig:
         require(self, "rate_learning_rate", "policy_learning_rate", above=0, most=1)
         require(self, "value_learning_rate", "fine_tuning_rate", above=0, most=1)
         require(self, "discount", least=0, most=1)
-        if self.max_gradient is not None:
-            require(self, "max_gradient", above=0)
         require(self, "fine_tuning_steps", least=0, most=10_000)
 
 
