@@ -274,7 +274,7 @@ class Macaw:
 
 
 def positive(learned: Rates) -> Rates:
-    """The rates themselves."""
+    """The rates that the learned numbers stand for."""
     rates: Rates = jax.tree.map(jax.nn.softplus, learned)
     return rates
 
