@@ -63,6 +63,13 @@ def test_data_that_is_not_the_experts_and_another_algorithm_are_named(tmp_path: 
     assert labels == ["IDAQ, return", "posterior (OP+CL)"]
 
 
+def test_methods_under_names_of_their_own_differ_in_colour(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", methods=("idaq-return", "mine", "yours"))
+    methods = page_payload([run.path])["runs"][0]["methods"]
+    assert {method["name"] for method in methods} == {"idaq-return", "mine", "yours"}
+    assert len({method["colour"] for method in methods}) == 3
+
+
 def test_the_curve_is_the_mean_over_tasks_and_seeds(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", methods=("posterior",))
     method = page_payload([run.path])["runs"][0]["methods"][0]

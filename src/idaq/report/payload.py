@@ -72,9 +72,9 @@ def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
     manifest = run.manifest()
     identity, provenance = manifest["identity"], manifest["provenance"]
     summary = _summary(run)
-    methods = [
-        _method(run, row["algo"], row["method"], run.seeds(), budget) for row in summary["rows"]
-    ]
+    names = [row["method"] for row in summary["rows"]]
+    looks = style.looks(names, identity["algo"])
+    methods = [_method(run, each, looks[each], budget) for each in names]
     config = identity["config"]
     return {
         "name": name,
@@ -124,13 +124,13 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _method(run: RunDir, algo: str, name: str, seeds: list[int], budget: Budget) -> dict[str, Any]:
+def _method(run: RunDir, name: str, look: style.Look, budget: Budget) -> dict[str, Any]:
+    seeds = run.seeds()
     file = run.adapt(name) / "config.json"
     saved = read_json(file)
     config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
-    look = style.looks([name], algo)[name]
     intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
     return {
         "name": name,
