@@ -27,7 +27,16 @@ from idaq.errors import IdaqError
 
 FORMAT_VERSION = 1
 _PACKAGE = Path(__file__).resolve().parent
-_IDENTITY = {"family": str, "algo": str, "preset": str, "split": str, "data": dict, "config": dict}
+_IDENTITY = {
+    "family": str,
+    "family_version": int,
+    "algo": str,
+    "algo_version": int,
+    "preset": str,
+    "split": str,
+    "data": dict,
+    "config": dict,
+}
 _REMEDY = "Restore it from a copy, or run again in another directory."
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from idaq import checkpoint
-from idaq.algos import make_algorithm
+from idaq.algos import VERSIONS, make_algorithm
 from idaq.algos.base import Algorithm
 from idaq.algos.borel import BorelConfig
 from idaq.atomic import remove, write_json
@@ -108,9 +108,25 @@ def split_of(run: RunDir, family: TaskFamily, seed: int) -> TaskSplit:
 
 
 def run_config(run: RunDir) -> RunConfig:
-    """The resolved configuration of a run."""
-    where = f"'{run.manifest_file}': config"
-    return from_dict(RunConfig, run.manifest()["identity"]["config"], where)
+    """The resolved configuration of a run, whose agents today's code can use."""
+    identity = run.manifest()["identity"]
+    _check_version(run, identity["algo"], identity["algo_version"], VERSIONS.get(identity["algo"]))
+    family = get_family(identity["family"])
+    _check_version(run, family.name, identity["family_version"], family.version)
+    return from_dict(RunConfig, identity["config"], f"'{run.manifest_file}': config")
+
+
+def _check_version(run: RunDir, name: str, before: int, now: int | None) -> None:
+    if now is None:
+        raise IdaqError(
+            f"'{run.manifest_file}' names an algorithm '{name}' that this idaq does not have.",
+            "Use the idaq that wrote it.",
+        )
+    if before != now:
+        raise IdaqError(
+            f"'{run.path}' is of version {before} of '{name}'; this idaq has version {now}.",
+            "Train again in another directory, or use the idaq that trained it.",
+        )
 
 
 def check_trainable(config: RunConfig, family: TaskFamily) -> None:

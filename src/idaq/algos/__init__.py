@@ -9,6 +9,7 @@ from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.types import Spec
 
 AlgorithmConfig = Config | OpClConfig | MacawConfig | BorelConfig
+VERSIONS = {each.name: each.version for each in (Focal, OpCl, Macaw, Borel)}
 
 
 def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
