@@ -253,32 +253,29 @@ MACAW_STEP = 5  # the first episode after the inner step
 MACAW_SETS = ("drawer-close", "window-close", "door-lock", "faucet-close", "lever-pull")
 
 
-def macaw_ml1_table(directory: str, more_sets: tuple[str, ...] = ()) -> str:
-    """MACAW on ML1, ours and the paper's: five sets and their mean, and more sets."""
+def macaw_ml1_table(directory: str, idaq: dict[str, str], more_sets: Sequence[str] = ()) -> str:
+    """MACAW on ML1, ours and the paper's: five sets and their mean, and more sets.
+
+    `idaq` has the methods of gradient-based IDAQ, and how their columns are headed.
+    """
+    headings = ("set", *idaq.values(), "`expert-context`", "paper", "`fine-tuning`", "paper")
     rows, numbers = [], []
     for name in (*MACAW_SETS, *more_sets):
         run = f"ml1/{directory}/{name}"
         of = {row["method"]: row for row in summary_rows(run)}
-        own_episodes = episode_scores(run, "fine-tuning")
-        given, online = (
-            published_score(f"ml1/{name}", method, "macaw")
-            for method in ("expert-context", "fine-tuning")
-        )
-        assert given is not None
-        assert online is not None
-        filtered, expert, own = (
-            of[method] for method in ("idaq-return", "expert-context", "fine-tuning")
-        )
-        scores = score_cells(filtered, None)[:1]
-        for row, number in ((expert, given), (own, online)):
-            scores += score_cells(row, number)[:2]
-        before = (own_episodes[0], own_episodes[MACAW_STEP])
-        rows.append((name, *scores, *(f"{score:.2f}" for score in before)))
-        ours_and_theirs = (expert["score"], given.mean, own["score"], online.mean)
-        numbers.append((filtered["score"], *ours_and_theirs, *before))
+        texts = [score_cells(of[method], None)[0] for method in idaq]
+        values = [of[method]["score"] for method in idaq]
+        for method in ("expert-context", "fine-tuning"):
+            theirs = published_score(f"ml1/{name}", method, "macaw")
+            assert theirs is not None
+            texts += score_cells(of[method], theirs)[:2]
+            values += [of[method]["score"], theirs.mean]
+        episodes = episode_scores(run, "fine-tuning")
+        stages = [episodes[0], episodes[MACAW_STEP]]
+        rows.append([name, *texts, *(f"{score:.2f}" for score in stages)])
+        numbers.append(values + stages)
     means = np.mean(numbers[: len(MACAW_SETS)], axis=0)
-    rows.insert(len(MACAW_SETS), ("**mean of the five**", *(f"{mean:.2f}" for mean in means)))
-    headings = ("set", "gradient-based IDAQ", "`expert-context`", "paper", "`fine-tuning`", "paper")
+    rows.insert(len(MACAW_SETS), ["**mean of the five**", *(f"{mean:.2f}" for mean in means)])
     return markdown((*headings, "before the step", "after the step alone"), rows)
 
 
@@ -457,8 +454,16 @@ def tables() -> dict[str, str]:
         "ml1-medium": medium_table(),
         "op-cl": op_cl_table(),
         "macaw": macaw_table(),
-        "macaw-ml1": macaw_ml1_table("macaw", ("push", "reach")),
-        "macaw-ml1-paper": macaw_ml1_table("macaw-paper"),
+        "macaw-ml1": macaw_ml1_table(
+            "macaw", {"idaq-return": "gradient-based IDAQ"}, ("push", "reach")
+        ),
+        "macaw-ml1-paper": macaw_ml1_table(
+            "macaw-paper",
+            {
+                "idaq-return": "gradient-based IDAQ",
+                "idaq-return-default-rules": "by the rules of `default`",
+            },
+        ),
         "macaw-trials": macaw_trials_table(),
         "borel": borel_table(),
         "borel-trials": borel_trials_table(),
