@@ -34,7 +34,6 @@ _MACAW = {
         value_learning_rate=1e-3,
         rate_learning_rate=1e-2,
         inner_rate=1e-2,
-        fine_tuning_rate=1e-3,
         meta_batch_size=16,
         inner_batch_size=64,
         outer_batch_size=64,
@@ -49,7 +48,6 @@ _MACAW = {
         value_learning_rate=1e-3,
         rate_learning_rate=1e-2,
         inner_rate=1e-2,
-        fine_tuning_rate=1e-3,
         meta_batch_size=16,
     ),
 }
