@@ -13,8 +13,10 @@ from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.algos.base import Prediction
 from idaq.algos.batch import TrainData
+from idaq.atomic import write_json
 from idaq.envs.base import Step
 from idaq.evaluate import Results
+from idaq.run_dir import FORMAT_VERSION, RunDir
 from idaq.types import Array, Episodes, PyTree, Spec
 from tests.tiny import QUICK
 
@@ -217,3 +219,16 @@ def adapt(
         "valid": episodes.valid,
     }
     return {name: np.asarray(value) for name, value in record.items()}
+
+
+def write_manifest(
+    run: RunDir,
+    family: str,
+    data: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
+) -> None:
+    """What a made-up run of FOCAL says that it is."""
+    identity = {"family": family, "family_version": 1, "algo": "focal", "algo_version": 1}
+    identity |= {"preset": "default", "split": "test", "data": data or {}, "config": config or {}}
+    manifest = {"identity": identity, "provenance": {"dataset": None}}
+    write_json(run.manifest_file, {"format_version": FORMAT_VERSION, **manifest})

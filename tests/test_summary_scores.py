@@ -14,8 +14,9 @@ from idaq.atomic import write_json
 from idaq.bench.paper import dataset_return, published, published_score, table
 from idaq.envs import FAMILIES
 from idaq.report.tables import summary_table
-from idaq.run_dir import FORMAT_VERSION, RunDir
+from idaq.run_dir import RunDir
 from idaq.summary import summarise
+from tests.fakes import write_manifest
 
 METHOD = "idaq-return"
 SCORES = {"score", "score_ci95", "score_capped", "score_capped_ci95"}
@@ -38,10 +39,7 @@ def made_run(
     The episodes before it return much more and succeed: they must not count.
     """
     run = RunDir(place)
-    identity = {"family": family, "algo": "focal", "preset": "default", "split": "test"}
-    identity |= {"data": {}, "config": {}}  # type: ignore[dict-item]
-    manifest = {"format_version": FORMAT_VERSION, "identity": identity, "provenance": {}}
-    write_json(run.manifest_file, manifest)
+    write_manifest(run, family)
     write_json(run.groups_file, [[seed] for seed in range(len(finals))])
     if data is not None:
         write_json(run.dataset_file, data)

@@ -21,7 +21,8 @@ from idaq.report import figures, results, style, trajectories
 from idaq.report.figures import write_figures
 from idaq.report.results import load_dataset, load_run
 from idaq.report.trajectories import episode_path, make_scene
-from idaq.run_dir import FORMAT_VERSION, RunDir
+from idaq.run_dir import RunDir
+from tests.fakes import write_manifest
 
 ALL = ["didactic", "iterative", "uncertainty", "adaptation"]
 CONFIG = AdaptConfig(num_reference_episodes=3, num_iterative_episodes=3)
@@ -45,10 +46,7 @@ def make_run(
 ) -> RunDir:
     """A run directory with made-up results, laid out as a real one is."""
     run = RunDir(path)
-    identity: dict[str, Any] = {"family": family, "algo": "focal", "preset": "default"}
-    identity |= {"split": "test", "data": {"trajectories": 2, "seed": 0}, "config": {}}
-    manifest = {"identity": identity, "provenance": {"dataset": None}}
-    write_json(run.manifest_file, {"format_version": FORMAT_VERSION, **manifest})
+    write_manifest(run, family, data={"trajectories": 2, "seed": 0})
     write_json(run.groups_file, [[seed] for seed in range(num_seeds)])
     if with_data:
         write_data(run.data, family, obs_dim)

@@ -19,9 +19,10 @@ from idaq.report import payload
 from idaq.report.page import page_payload, render_page, write_page
 from idaq.report.payload import POSITION_SCALE, find_runs, pack_positions, thresholds
 from idaq.report.serve import Source, make_server
-from idaq.run_dir import FORMAT_VERSION, RunDir
+from idaq.run_dir import RunDir
 from idaq.summary import summarise
 from tests.adapt import cases
+from tests.fakes import write_manifest
 from tests.report.test_figures import TEST_TASKS, make_run
 
 
@@ -200,10 +201,7 @@ def fill_ml1(results: Path, sets: int, seeds: int, methods: int) -> None:
     config = AdaptConfig(num_reference_episodes=5, num_iterative_episodes=5, keep_percent=20.0)
     for row in EXPERIMENTS["ml1"].rows[:sets]:
         run = RunDir(results / row.name)
-        identity: dict[str, Any] = {"family": row.family, "algo": "focal", "preset": "default"}
-        identity |= {"split": "test", "data": {}, "config": {"train": {"num_updates": 10}}}
-        manifest = {"identity": identity, "provenance": {"dataset": None}}
-        write_json(run.manifest_file, {"format_version": FORMAT_VERSION, **manifest})
+        write_manifest(run, row.family, config={"train": {"num_updates": 10}})
         write_json(run.groups_file, [[seed] for seed in range(seeds)])
         for name in names:
             write_json(run.adapt(name) / "config.json", {"config": to_dict(config)})

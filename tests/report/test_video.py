@@ -32,9 +32,10 @@ from idaq.report.video import (
     write_gif,
     write_video,
 )
-from idaq.run_dir import FORMAT_VERSION, RunDir
+from idaq.run_dir import RunDir
 from idaq.summary import load_results
 from idaq.types import Spec
+from tests.fakes import write_manifest
 from tests.program import NETWORKS, Program, idaq
 
 __all__ = ["idaq"]  # a fixture
@@ -62,10 +63,7 @@ def fresh_probe() -> Iterator[None]:
 
 def empty_run(path: Path, family: str, config: dict[str, Any] | None = None) -> RunDir:
     run = RunDir(path)
-    identity: dict[str, Any] = {"family": family, "algo": "focal", "preset": "default"}
-    identity |= {"split": "test", "data": {}, "config": config or {}}
-    manifest = {"identity": identity, "provenance": {}}
-    write_json(run.manifest_file, {"format_version": FORMAT_VERSION, **manifest})
+    write_manifest(run, family, config=config)
     return run
 
 
