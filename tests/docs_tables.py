@@ -17,9 +17,11 @@ from idaq.behaviour.ladder import ladder_rows, load_ladder
 from idaq.behaviour.quality import shipped_policies
 from idaq.bench.paper import Published, dataset_return, published, published_score
 from idaq.bench.profile import KINDS
+from idaq.bench.statistics import normalised_score
 from idaq.data.describe import successful_return
 from idaq.envs import get_family
-from idaq.run_dir import RunDir
+from idaq.report.results import MethodResults, load_run
+from idaq.run_dir import RunDir, read_json
 from idaq.summary import load_results
 
 ROOT = Path(__file__).parent.parent
@@ -203,7 +205,7 @@ def macaw_table() -> str:
     for family in (*FAMILIES, "cheetah-vel"):
         result = ours(family, "macaw")
         for row, method in zip(rows, MACAW_METHODS, strict=False):
-            row += [result.get(method, "-"), as_text(published(family, method, "macaw"))]
+            row += [result[method], as_text(published(family, method, "macaw"))]
         before = by_task(f"{family}/macaw", "fine-tuning", "returns")[..., 0]
         rows[-1] += [f"{before.mean():.2f}", "-"]
         headings += [family, "paper"]
@@ -241,16 +243,16 @@ def macaw_fine_tuning_table() -> str:
     for family in families:
         for rate, row in zip(MACAW_FINE_TUNING, rows, strict=False):
             run = f"tuning/macaw-fine-tuning/rate-{rate}/{family}"
-            returns = by_task(run, "fine-tuning", "returns").mean(axis=(0, 1))
+            online = fine_tuning(run)
+            returns = online.seed_means().mean(axis=0)
             row.append(f"{returns[-1]:.2f}")
-        rows[-1].append(f"{returns[macaw_step(run)]:.2f}")
+        rows[-1].append(f"{returns[online.num_reference_episodes]:.2f}")
     return markdown(("rate", *families), rows)
 
 
-def macaw_step(run: str) -> int:
-    """The first episode of fine-tuning that comes after the inner step."""
-    config = json.loads((ROOT / "results" / run / "adapt/fine-tuning/config.json").read_text())
-    return int(config["config"]["num_reference_episodes"])
+def fine_tuning(run: str) -> MethodResults:
+    """MACAW online in a committed run; its inner step comes after the reference episodes."""
+    return load_run(RunDir(ROOT / "results" / run)).methods["fine-tuning"]
 
 
 def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
@@ -259,15 +261,13 @@ def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.flo
     return np.stack([load_results(place, method, seed)[name] for seed in place.seeds()])
 
 
-def episode_scores(run: str, method: str) -> list[float]:
-    """The score of every episode of a committed run, averaged over seeds and tasks."""
-    place = RunDir(ROOT / "results" / run)
-    dataset = json.loads(place.dataset_file.read_text())
-    scores = []
-    for seed in place.seeds():
-        results = load_results(place, method, seed)
+def episode_scores(run: str, method: MethodResults) -> list[float]:
+    """The score of every episode in a committed run, averaged over seeds and tasks."""
+    dataset, scores = read_json(RunDir(ROOT / "results" / run).dataset_file), []
+    for results in method.seeds:
         expert = successful_return(dataset, results["tasks"].tolist())
-        scores.append(results["returns"].mean(axis=0) / expert)
+        assert expert is not None
+        scores.append(normalised_score(results["returns"].T, expert))
     return [float(score) for score in np.mean(scores, axis=0)]
 
 
@@ -291,8 +291,9 @@ def macaw_ml1_table(directory: str, idaq: dict[str, str], more_sets: Sequence[st
             assert theirs is not None
             texts += score_cells(of[method], theirs)[:2]
             values += [of[method]["score"], theirs.mean]
-        episodes = episode_scores(run, "fine-tuning")
-        stages = [episodes[0], episodes[macaw_step(run)]]
+        online = fine_tuning(run)
+        scores = episode_scores(run, online)
+        stages = [scores[0], scores[online.num_reference_episodes]]
         rows.append([name, *texts, *(f"{score:.2f}" for score in stages)])
         numbers.append(values + stages)
     means = np.mean(numbers[: len(MACAW_SETS)], axis=0)

@@ -162,14 +162,19 @@ def resolve(preset: str, family: str, algorithm: str = "focal") -> RunConfig:
     """The configuration of a preset on a family, with the models where the algorithm has any."""
     if preset not in PRESETS:
         raise IdaqError(f"There is no preset '{preset}'.", f"Known: {', '.join(PRESETS)}.")
-    if algorithm not in ALGORITHMS:
-        raise IdaqError(f"There is no algorithm '{algorithm}'.", f"Known: {', '.join(ALGORITHMS)}.")
+    check_algorithm(algorithm)
     focal = _resolve_focal(preset, family)
     if algorithm == "focal":
         return focal
     from idaq.baseline_presets import resolve_baseline
 
     return resolve_baseline(preset, family, algorithm, focal)
+
+
+def check_algorithm(name: str) -> None:
+    """Refuse a name that is no algorithm."""
+    if name not in ALGORITHMS:
+        raise IdaqError(f"There is no algorithm '{name}'.", f"Known: {', '.join(ALGORITHMS)}.")
 
 
 def _resolve_focal(preset: str, family: str) -> RunConfig:

@@ -27,7 +27,7 @@ from idaq.envs.base import (
     validation_split,
 )
 from idaq.errors import IdaqError
-from idaq.presets import RunConfig
+from idaq.presets import RunConfig, check_algorithm
 from idaq.progress import ProgressBar
 from idaq.run_dir import RunDir
 from idaq.train import diverged, train_data, train_group
@@ -110,18 +110,14 @@ def split_of(run: RunDir, family: TaskFamily, seed: int) -> TaskSplit:
 def run_config(run: RunDir) -> RunConfig:
     """The resolved configuration of a run, whose agents today's code can use."""
     identity = run.manifest()["identity"]
-    _check_version(run, identity["algo"], identity["algo_version"], VERSIONS.get(identity["algo"]))
-    family = get_family(identity["family"])
+    algo, family = identity["algo"], get_family(identity["family"])
+    check_algorithm(algo)
+    _check_version(run, algo, identity["algo_version"], VERSIONS[algo])
     _check_version(run, family.name, identity["family_version"], family.version)
     return from_dict(RunConfig, identity["config"], f"'{run.manifest_file}': config")
 
 
-def _check_version(run: RunDir, name: str, before: int, now: int | None) -> None:
-    if now is None:
-        raise IdaqError(
-            f"'{run.manifest_file}' names an algorithm '{name}' that this idaq does not have.",
-            "Use the idaq that wrote it.",
-        )
+def _check_version(run: RunDir, name: str, before: int, now: int) -> None:
     if before != now:
         raise IdaqError(
             f"'{run.path}' is of version {before} of '{name}'; this idaq has version {now}.",

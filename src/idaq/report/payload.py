@@ -72,9 +72,9 @@ def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
     manifest = run.manifest()
     identity, provenance = manifest["identity"], manifest["provenance"]
     summary = _summary(run)
-    names = [row["method"] for row in summary["rows"]]
+    seeds, names = run.seeds(), [row["method"] for row in summary["rows"]]
     looks = style.looks(names, identity["algo"])
-    methods = [_method(run, each, looks[each], budget) for each in names]
+    methods = [_method(run, each, looks[each], seeds, budget) for each in names]
     config = identity["config"]
     return {
         "name": name,
@@ -124,8 +124,9 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _method(run: RunDir, name: str, look: style.Look, budget: Budget) -> dict[str, Any]:
-    seeds = run.seeds()
+def _method(
+    run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget
+) -> dict[str, Any]:
     file = run.adapt(name) / "config.json"
     saved = read_json(file)
     config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
