@@ -6,10 +6,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from idaq.data.collect import collect
-from idaq.data.store import Dataset, open_dataset
-from idaq.device import enable_compile_cache, forget_programs_when_many
+from idaq.behaviour.collect import collect
+from idaq.engine.device import enable_compile_cache, forget_programs_when_many
 from idaq.envs import POINT_FAMILIES
+from idaq.storage.dataset import Dataset, open_dataset
 
 hypothesis.settings.register_profile("idaq", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("idaq")

@@ -16,13 +16,13 @@ import numpy as np
 from idaq.behaviour.ladder import ladder_rows, load_ladder
 from idaq.behaviour.quality import shipped_policies
 from idaq.bench.paper import Published, dataset_return, published, published_score
-from idaq.bench.profile import KINDS
-from idaq.bench.statistics import normalised_score
-from idaq.data.describe import successful_return
+from idaq.bench.speed.profile import KINDS
 from idaq.envs import get_family
 from idaq.report.results import MethodResults, load_run
-from idaq.run_dir import RunDir, read_json
-from idaq.summary import load_results
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.statistics import normalised_score
+from idaq.runs.summary import load_results
+from idaq.storage.describe import successful_return
 
 ROOT = Path(__file__).parent.parent
 FAMILIES = ("point-robot", "point-robot-sparse")

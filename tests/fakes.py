@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.algos.base import Prediction
-from idaq.algos.batch import TrainData
-from idaq.atomic import write_json
-from idaq.envs.base import Step
-from idaq.evaluate import Results
-from idaq.run_dir import FORMAT_VERSION, RunDir
+from idaq.algos.data import TrainData
+from idaq.engine.meta_test import Results
+from idaq.envs.family import Step
+from idaq.runs.directory import FORMAT_VERSION, RunDir
+from idaq.storage.atomic import write_json
 from idaq.types import Array, Episodes, PyTree, Spec
 from tests.tiny import QUICK
 

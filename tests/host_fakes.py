@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.engine.pool import Unit, WorkerPool
 from idaq.types import Array, PyTree, Spec
-from idaq.workers import Unit, WorkerPool
 from tests import fakes
 
 HORIZON = 6

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from idaq.cli import main
-from idaq.data.store import Dataset, open_dataset
+from idaq.storage.dataset import Dataset, open_dataset
 
 NETWORKS = (
     *("--set", "algorithm.encoder_hidden=[8]", "algorithm.learner.hidden=[8]"),

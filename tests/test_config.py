@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from idaq.adapt.config import AdaptConfig
 from idaq.algos.focal import Config, EnsembleConfig
-from idaq.algos.sac_brac import SacBracConfig
-from idaq.algos.td3_bc import Td3BcConfig
 from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
-from idaq.presets import ALGORITHMS, PRESETS, RunConfig, TrainConfig, resolve, with_ensemble_size
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.learners.td3_bc import Td3BcConfig
+from idaq.runs.presets import (
+    ALGORITHMS,
+    PRESETS,
+    RunConfig,
+    TrainConfig,
+    resolve,
+    with_ensemble_size,
+)
 
 RUN = RunConfig(
     algorithm=Config(learner=Td3BcConfig(), ensemble=EnsembleConfig()),

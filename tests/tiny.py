@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.algos.base import Algorithm
-from idaq.algos.batch import EpisodeIndex, Normaliser, TrainData
-from idaq.algos.bc import BcConfig
 from idaq.algos.borel import Borel, BorelConfig
+from idaq.algos.data import EpisodeIndex, Normaliser, TrainData
 from idaq.algos.focal import Config, EnsembleConfig, Focal
-from idaq.algos.macaw import Macaw
-from idaq.algos.macaw_inner import MacawConfig
+from idaq.algos.macaw.inner import MacawConfig
+from idaq.algos.macaw.outer import Macaw
 from idaq.algos.op_cl import OpCl, OpClConfig
-from idaq.algos.sac_brac import SacBracConfig
-from idaq.algos.td3_bc import Td3BcConfig
+from idaq.learners.bc import BcConfig
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.learners.td3_bc import Td3BcConfig
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 
 QUICK = {"xla_backend_optimization_level": 0}

@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from idaq.adaptation import adapt_run, run_rollouts
-from idaq.config import override
 from idaq.data.collect import collect
-from idaq.envs import get_family
 from idaq.pipeline import train_all
 from idaq.presets import resolve, with_ensemble_size
 from idaq.run_dir import RunDir
 from idaq.summary import summarise
 from idaq.training import Seeds, run_config
 from idaq.workers import WorkerPool
+
+from idaq.config import override
+from idaq.envs import get_family
 
 
 class Tuning:

@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from idaq.config import override
-from idaq.envs import get_family
 from idaq.pipeline import Seeds, adapt_run, run_all
 from idaq.presets import resolve
 from idaq.run_dir import RunDir
 from idaq.summary import summarise
+
+from idaq.config import override
+from idaq.envs import get_family
 
 SEEDS = Seeds(count=4, first=100)
 METHODS = ("idaq-return", "idaq-prediction-error", "posterior", "expert-context")

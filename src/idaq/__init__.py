@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from idaq.adapt.config import AdaptConfig
+    from idaq.behaviour.collect import collect
     from idaq.config import override
-    from idaq.data.collect import collect
-    from idaq.data.store import open_dataset
     from idaq.envs import get_family
     from idaq.errors import IdaqError
-    from idaq.pipeline import adapt_all, run_all, train_all
-    from idaq.presets import resolve
-    from idaq.run_dir import RunDir
-    from idaq.summary import load_results
-    from idaq.training import Seeds
+    from idaq.runs.directory import RunDir
+    from idaq.runs.presets import resolve
+    from idaq.runs.stages import adapt_all, run_all, train_all
+    from idaq.runs.summary import load_results
+    from idaq.runs.training import Seeds
+    from idaq.storage.dataset import open_dataset
 
 _PLACES = {
     "AdaptConfig": "idaq.adapt.config",
     "IdaqError": "idaq.errors",
-    "RunDir": "idaq.run_dir",
-    "Seeds": "idaq.training",
-    "adapt_all": "idaq.pipeline",
-    "collect": "idaq.data.collect",
+    "RunDir": "idaq.runs.directory",
+    "Seeds": "idaq.runs.training",
+    "adapt_all": "idaq.runs.stages",
+    "collect": "idaq.behaviour.collect",
     "get_family": "idaq.envs",
-    "load_results": "idaq.summary",
-    "open_dataset": "idaq.data.store",
+    "load_results": "idaq.runs.summary",
+    "open_dataset": "idaq.storage.dataset",
     "override": "idaq.config",
-    "resolve": "idaq.presets",
-    "run_all": "idaq.pipeline",
-    "train_all": "idaq.pipeline",
+    "resolve": "idaq.runs.presets",
+    "run_all": "idaq.runs.stages",
+    "train_all": "idaq.runs.stages",
 }
 __all__ = [
     "AdaptConfig",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from idaq.adapt.config import AdaptConfig
-from idaq.evaluate import Results
+from idaq.engine.meta_test import Results
 from tests import fakes
 
 # one task per target and one prior per seed; on a grid, so that means are exact

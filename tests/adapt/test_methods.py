@@ -14,12 +14,12 @@ from idaq.adapt import (
 )
 from idaq.adapt.config import AdaptConfig
 from idaq.adapt.expert_context import ExpertContext
-from idaq.adapt.gradient import FineTuning
+from idaq.adapt.fine_tuning import FineTuning
 from idaq.adapt.idaq import Idaq
 from idaq.adapt.thompson import Belief, Posterior
 from idaq.adapt.uncertainty import BUILT_IN
 from idaq.errors import IdaqError
-from idaq.presets import ALGORITHMS
+from idaq.runs.presets import ALGORITHMS
 from tests.fakes import ActsAsBelieved
 
 

@@ -14,7 +14,7 @@ from idaq.errors import IdaqError
 from idaq.nets import vae
 from tests import baseline_oracles as expected
 from tests import oracles, tiny
-from tests.algos.setting import in_float64
+from tests.learners.setting import in_float64
 
 BOREL = Borel(tiny.BOREL, tiny.SPEC)
 ORACLE = Borel(replace(tiny.BOREL, relabel=True, relabel_share=1.0), tiny.SPEC)

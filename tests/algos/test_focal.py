@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.algos.batch import sample_rows, sample_tasks, scale_action
+from idaq.algos.data import sample_rows, sample_tasks, scale_action
 from idaq.algos.focal import Config
 from idaq.errors import IdaqError
 from tests import oracles, tiny
-from tests.algos.setting import in_float64, moved_alike
+from tests.learners.setting import in_float64, moved_alike
 
 KEY = jax.random.key(3)
 SMALL = tiny.ALGORITHMS["td3-bc"]

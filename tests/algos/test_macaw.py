@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.algos.batch import contiguous_places, random_places, sample_tasks
-from idaq.algos.macaw import Macaw, State, positive
-from idaq.algos.macaw_inner import MacawConfig
-from idaq.data.device import returns_to_go
-from idaq.data.store import Dataset
+from idaq.algos.data import contiguous_places, random_places, sample_tasks
+from idaq.algos.macaw.inner import MacawConfig
+from idaq.algos.macaw.outer import Macaw, State, positive
+from idaq.engine.loading import returns_to_go
 from idaq.errors import IdaqError
+from idaq.storage.dataset import Dataset
 from idaq.types import Episodes
 from tests import baseline_oracles as expected
 from tests import oracles, tiny
-from tests.algos.setting import in_float64
+from tests.learners.setting import in_float64
 
 MACAW = Macaw(tiny.MACAW, tiny.SPEC)
 RAW = Macaw(replace(tiny.MACAW, normalise=False), tiny.SPEC)

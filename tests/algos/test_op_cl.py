@@ -7,16 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.algos.batch import sample_rows, sample_tasks
-from idaq.algos.bc import BcConfig
-from idaq.algos.losses import gaussian_kl
+from idaq.algos.data import sample_rows, sample_tasks
 from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.errors import IdaqError
+from idaq.learners.bc import BcConfig
+from idaq.learners.losses import gaussian_kl
 from idaq.nets import context
 from tests import baseline_oracles as expected
 from tests import oracles, tiny
-from tests.algos.setting import in_float64, moved_alike
 from tests.algos.test_focal import network_rows, transitions
+from tests.learners.setting import in_float64, moved_alike
 
 OP_CL = OpCl(tiny.OP_CL, tiny.SPEC)
 KEY = jax.random.key(3)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from idaq.algos.sac import SacConfig
 from idaq.behaviour.config import BehaviourConfig
 from idaq.behaviour.ladder import Ladder, Rung
+from idaq.behaviour.sac import SacConfig
 from idaq.behaviour.training import train_policies
 from idaq.envs import POINT_FAMILIES
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from idaq.behaviour import quality as module
+from idaq.behaviour.collect import collect
 from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import load_ladder
 from idaq.behaviour.quality import (
@@ -19,14 +20,13 @@ from idaq.behaviour.quality import (
     shipped_fingerprint,
     shipped_policies,
 )
-from idaq.cli import Quality as CliQuality
+from idaq.cli.program import Quality as CliQuality
 from idaq.config import from_dict
-from idaq.data.collect import collect
-from idaq.data.describe import describe
-from idaq.data.store import Dataset, open_dataset
 from idaq.envs import CHEETAH_VEL, FAMILIES, ML1_FAMILIES, POINT_FAMILIES, get_family
-from idaq.envs.base import TaskFamily
+from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
+from idaq.storage.dataset import Dataset, open_dataset
+from idaq.storage.describe import describe
 from tests.behaviour.setting import FAMILY, SAC, train
 from tests.host_fakes import MAX_ACTION, InlinePool, Walk
 

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import pytest
 
-from idaq import checkpoint
 from idaq.behaviour import training as module
 from idaq.behaviour.training import (
     STATE_FILE,
@@ -23,7 +22,8 @@ from idaq.behaviour.training import (
 from idaq.cli import main
 from idaq.envs import CHEETAH_VEL, POINT_FAMILIES
 from idaq.errors import IdaqError
-from idaq.metrics import read_metrics
+from idaq.storage import checkpoint
+from idaq.storage.metrics import read_metrics
 from tests import tiny
 from tests.behaviour.setting import CONFIG, FAMILY, SETTINGS, train
 from tests.faults.injection import Death, injector

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from idaq.bench.statistics import (
+from idaq.runs.statistics import (
     interquartile_mean,
     interquartile_mean_interval,
     performance_profile,

@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from idaq import adaptation, training
 from idaq.adapt import make_adapter
 from idaq.algos import make_algorithm
-from idaq.bench import local, stages
+from idaq.behaviour import collect as data_collect
+from idaq.bench import stages
 from idaq.bench.cells import Cell, data_place, error_place, make_cells, run_place
+from idaq.bench.engines import local
 from idaq.bench.experiments import SCALES, get_experiment
 from idaq.bench.progress import BenchProgress, duration
 from idaq.bench.runner import check_outcome, run_cells
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
-from idaq.data import collect as data_collect
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
-from idaq.run_dir import RunDir
+from idaq.runs import adaptation, training
+from idaq.runs.directory import RunDir
 from tests.bench.small import TINY, leftovers, numbers
 from tests.program import tree
 
@@ -39,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, compile_cache: Path) -> Path
     place = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "smoke", TINY)
-        patch.setattr("idaq.pipeline.git_state", lambda: None)
+        patch.setattr("idaq.runs.stages.git_state", lambda: None)
         statuses = run_cells(place, cells(), quiet=True)
     assert [status.state for status in statuses.values()] == ["done", "done"]
     return place
@@ -131,7 +132,7 @@ def test_a_raised_version_of_the_algorithm(copy: Path, monkeypatch: pytest.Monke
     def newer(*arguments: Any) -> Any:
         return replace(make_algorithm(*arguments), version=99)  # type: ignore[type-var]
 
-    monkeypatch.setattr("idaq.pipeline.make_algorithm", newer)
+    monkeypatch.setattr("idaq.runs.stages.make_algorithm", newer)
     assert states(copy) == ["started", "started"]
 
 
@@ -144,7 +145,7 @@ def test_a_raised_version_of_an_adapter_is_adapted_again(
         made = make_adapter(*arguments)
         return replace(made, version=99) if arguments[0] == "idaq-return" else made  # type: ignore[type-var]
 
-    for place in ("idaq.bench.status", "idaq.adaptation"):
+    for place in ("idaq.bench.status", "idaq.runs.adaptation"):
         monkeypatch.setattr(f"{place}.make_adapter", newer)
     agents = {file: file.stat().st_mtime_ns for file in copy.rglob("agent.safetensors")}
     assert states(copy) == ["started", "started"]

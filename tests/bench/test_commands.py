@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from idaq.bench.cells import make_cells
-from idaq.bench.command import Bench
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Column, Experiment, get_experiment, row
 from idaq.bench.paper import Published
 from idaq.bench.runner import run_cells
 from idaq.bench.tables import Entry, ResultTable, aggregates, render
 from idaq.cli import main
+from idaq.cli.bench import Bench
 from tests.bench.small import TINY
 from tests.program import Program, check_help, tree
 

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from idaq.adaptation import RESULT_NAME
 from idaq.algos.focal import ContextConfig
 from idaq.bench.cells import Cell, cell_of, make_cells
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, get_experiment, get_scale, row
 from idaq.bench.paper import table
 from idaq.bench.tables import published
 from idaq.errors import IdaqError
-from idaq.presets import has_models
+from idaq.runs.adaptation import RESULT_NAME
+from idaq.runs.presets import has_models
 
 NAMES = [
     "quantifications",

@@ -16,9 +16,9 @@ from idaq.envs import FAMILIES, get_family
 from idaq.errors import IdaqError
 from idaq.report.bench_figures import write_bench_figures
 from idaq.report.bench_payload import bench_payload
-from idaq.run_dir import RunDir
-from idaq.summary import load_results
-from idaq.training import split_of
+from idaq.runs.directory import RunDir
+from idaq.runs.summary import load_results
+from idaq.runs.training import split_of
 from tests import tiny as small_data
 from tests.bench.small import TINY
 from tests.host_fakes import InlinePool, Walk
@@ -149,7 +149,7 @@ def test_simulators_in_workers(
 ) -> None:
     """An ML1 row end to end: scores, and the distance of episodes that end early."""
     monkeypatch.setitem(FAMILIES, "ml1/reach", Walk(num_tasks=10, name="ml1/reach"))
-    monkeypatch.setattr("idaq.bench.local.WorkerPool", InlinePool)
+    monkeypatch.setattr("idaq.bench.engines.local.WorkerPool", InlinePool)
     experiment = get_experiment("fig-distance")
     cells = make_cells(experiment, "smoke", only="reach")
     statuses = run_cells(tmp_path, cells, quiet=True)

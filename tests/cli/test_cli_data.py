@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from idaq.data.store import open_dataset, write_dataset
 from idaq.errors import IdaqError
+from idaq.storage.dataset import open_dataset, write_dataset
 from tests.program import (
     EPISODES,
     TRAINING,

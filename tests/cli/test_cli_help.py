@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from idaq.adapt import method_names
-from idaq.cli import Command
+from idaq.cli.program import Command
 from idaq.envs import FAMILIES
 from tests.program import Program, check_help
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from idaq.cli import main
-from idaq.data.store import Dataset, open_dataset
 from idaq.envs import FAMILIES, get_family
-from idaq.envs import metaworld as ml1
-from idaq.envs.base import HostFamily, is_host_family, split_tasks
+from idaq.envs.family import HostFamily, is_host_family, split_tasks
+from idaq.envs.metaworld import sets as ml1
+from idaq.storage.dataset import Dataset, open_dataset
 from tests.host_fakes import Walk
 from tests.program import JOB, TRAINING, Program, results, tree
 

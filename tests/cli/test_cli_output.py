@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idaq.bench.statistics import bootstrap_interval
-from idaq.envs.base import split_tasks
+from idaq.envs.family import split_tasks
+from idaq.runs.statistics import bootstrap_interval
 from tests.program import (
     EPISODES,
     METHODS,
@@ -190,7 +190,7 @@ def test_too_little_memory_is_an_error(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 320000032000 bytes.")
 
-    monkeypatch.setattr("idaq.adaptation.evaluate", evaluate)
+    monkeypatch.setattr("idaq.runs.adaptation.evaluate", evaluate)
     outcome = idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
     assert outcome.code == 2
     assert "not enough memory" in outcome.err
@@ -203,7 +203,7 @@ def test_a_mistake_of_ours_is_not_hidden(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("unexpected")
 
-    monkeypatch.setattr("idaq.adaptation.evaluate", evaluate)
+    monkeypatch.setattr("idaq.runs.adaptation.evaluate", evaluate)
     with pytest.raises(RuntimeError, match="unexpected"):
         idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
 

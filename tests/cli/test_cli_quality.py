@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idaq.data.store import open_dataset
+from idaq.storage.dataset import open_dataset
 from tests.behaviour.setting import SETTINGS
 from tests.program import JOB, TRAINING, Program
 

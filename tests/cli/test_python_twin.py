@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from idaq.behaviour.collect import collect
 from idaq.config import override
-from idaq.data.collect import collect
 from idaq.envs import get_family
 from idaq.errors import IdaqError
-from idaq.pipeline import adapt_all, run_all, train_all
-from idaq.presets import RunConfig, resolve
-from idaq.run_dir import RunDir
-from idaq.training import Seeds, run_config
+from idaq.runs.directory import RunDir
+from idaq.runs.presets import RunConfig, resolve
+from idaq.runs.stages import adapt_all, run_all, train_all
+from idaq.runs.training import Seeds, run_config
 from tests.program import METHODS, RUN, results
 
 

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq import checkpoint
 from idaq.adapt.config import AdaptConfig
 from idaq.algos import make_algorithm
 from idaq.algos.base import Algorithm
-from idaq.algos.batch import TrainData, is_training_row
+from idaq.algos.data import TrainData, is_training_row
 from idaq.algos.focal import ContextBased
 from idaq.config import from_dict, to_dict
 from idaq.errors import IdaqError
-from idaq.presets import RunConfig, TrainConfig
+from idaq.runs.presets import RunConfig, TrainConfig
+from idaq.storage import checkpoint
 from idaq.types import PyTree
 from tests import tiny
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.data.collect import ExpertPolicy
+from idaq.behaviour.collect import ExpertPolicy
+from idaq.engine.rollout import rollout
 from idaq.envs import POINT_FAMILIES
-from idaq.envs.base import JaxFamily
-from idaq.rollout import rollout
+from idaq.envs.family import JaxFamily
 from tests import tiny
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from idaq.envs import CHEETAH_VEL, FAMILIES, ML1_FAMILIES
-from idaq.envs.base import (
+from idaq.envs.family import (
     HostFamily,
     ScriptedHostFamily,
     is_host_family,

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 
 from idaq.algos.base import Algorithm
-from idaq.algos.batch import TrainData
-from idaq.presets import TrainConfig
-from idaq.train import one_seed, train_group
+from idaq.algos.data import TrainData
+from idaq.engine.train import one_seed, train_group
+from idaq.runs.presets import TrainConfig
 from tests import tiny
 
 LOG_EVERY = {"op-cl": 1, "macaw": 1, "borel": 3}  # one length of a chunk compiles one program

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idaq.bench.paper import dataset_return
-from idaq.data.store import Dataset
 from idaq.envs import POINT_FAMILIES, get_family
 from idaq.envs.point_robot import PointRobot, goals
 from idaq.errors import IdaqError
+from idaq.storage.dataset import Dataset
 
 KEY = jax.random.key(0)
 coordinate = st.floats(-2.0, 2.0, width=32)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.envs.base import check_seed, split_tasks, validation_split
+from idaq.envs.family import check_seed, split_tasks, validation_split
 from idaq.errors import IdaqError
 
 sizes, seeds = st.integers(5, 200), st.integers(0, 10_000)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from idaq.envs import FAMILIES
-from idaq.envs.base import split_tasks
+from idaq.envs.family import split_tasks
 from idaq.envs.point_robot import NUM_TASKS, PointRobot
 from tests.program import (
     EPISODES,

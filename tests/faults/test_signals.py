@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from idaq.evaluate import evaluate
-from idaq.run_dir import RunDir
+from idaq.engine.meta_test import evaluate
+from idaq.runs.directory import RunDir
 from tests.program import EPISODES, METHODS, RUN, Program, finish, results, start, tree
 
 
@@ -70,7 +70,7 @@ def test_interrupted_and_resumed(
             raise KeyboardInterrupt
         return evaluate(*arguments)
 
-    monkeypatch.setattr("idaq.adaptation.evaluate", interrupted)
+    monkeypatch.setattr("idaq.runs.adaptation.evaluate", interrupted)
     command = (*RUN, "--seeds", "2", "--out", place)
     outcome = idaq(*command)
     assert outcome.code == 130
@@ -85,7 +85,7 @@ def test_interrupt_without_anything_to_resume(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("idaq.data.collect._expert_episodes", interrupted)
+    monkeypatch.setattr("idaq.behaviour.collect._expert_episodes", interrupted)
     outcome = idaq("collect", "point-robot", "--out", tmp_path / "deep" / "data")
     assert outcome.code == 130
     assert outcome.err == "\nidaq: stopped\n"

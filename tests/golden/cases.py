@@ -18,11 +18,11 @@ import numpy as np
 
 from idaq.adapt import make_adapter
 from idaq.algos.focal import Focal
-from idaq.algos.replay import add_rows, empty_replay
-from idaq.algos.sac import Sac, SacConfig
-from idaq.data.collect import collect
-from idaq.data.store import Dataset, open_dataset
+from idaq.behaviour.collect import collect
+from idaq.behaviour.replay import add_rows, empty_replay
+from idaq.behaviour.sac import Sac, SacConfig
 from idaq.envs import POINT_FAMILIES
+from idaq.storage.dataset import Dataset, open_dataset
 from tests import fakes, tiny
 from tests.adapt import cases as adapt_cases
 from tests.learning.setting import ADAPT, DEFAULT_LIKE, adapt, train

@@ -9,15 +9,15 @@ from idaq.adapt import make_adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.algos import AlgorithmConfig, make_algorithm
 from idaq.algos.focal import Config
-from idaq.algos.td3_bc import Td3BcConfig
-from idaq.data.episodes import expert_episodes
-from idaq.data.store import Dataset
+from idaq.engine.logged_episodes import expert_episodes
+from idaq.engine.meta_test import Results, evaluate
+from idaq.engine.rollout import make_rollouts
+from idaq.engine.train import train_data, train_group
 from idaq.envs import POINT_FAMILIES
-from idaq.envs.base import reward_function, split_tasks
-from idaq.evaluate import Results, evaluate
-from idaq.presets import TrainConfig
-from idaq.rollout import make_rollouts
-from idaq.train import train_data, train_group
+from idaq.envs.family import reward_function, split_tasks
+from idaq.learners.td3_bc import Td3BcConfig
+from idaq.runs.presets import TrainConfig
+from idaq.storage.dataset import Dataset
 from idaq.types import PyTree
 
 ADAPT = AdaptConfig(reference="farthest-first", accept="improvement", final="best")

@@ -12,11 +12,11 @@ import pytest
 
 from idaq.algos.borel import BorelConfig
 from idaq.algos.focal import ContextConfig
-from idaq.algos.macaw_inner import MacawConfig
+from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.op_cl import OpClConfig
-from idaq.algos.td3_bc import Td3BcConfig
-from idaq.data.store import Dataset, open_dataset, write_dataset
 from idaq.envs import POINT_FAMILIES
+from idaq.learners.td3_bc import Td3BcConfig
+from idaq.storage.dataset import Dataset, open_dataset, write_dataset
 from tests.learning.setting import DEFAULT_LIKE, adapt, train
 
 OP_CL = OpClConfig(

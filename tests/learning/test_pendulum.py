@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from idaq.algos.sac import SacConfig
 from idaq.behaviour.config import BehaviourConfig
+from idaq.behaviour.sac import SacConfig
 from idaq.behaviour.training import train_policies
 from idaq.types import Spec
 from tests.host_fakes import InlinePool

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from idaq.algos.focal import Config, EnsembleConfig
-from idaq.algos.sac_brac import SacBracConfig
-from idaq.data.store import Dataset
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.storage.dataset import Dataset
 from tests.learning.setting import DEFAULT_LIKE, adapt, train
 
 SEEDS = (0, 1)

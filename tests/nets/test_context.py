@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from idaq.nets import context
 from tests import oracles
-from tests.algos.setting import in_float64, shaken
+from tests.learners.setting import in_float64, shaken
 
 PARAMS = shaken(context.init(jax.random.key(0), 3, 2, (5,), 4), seed=0)
 RNG = np.random.default_rng(0)

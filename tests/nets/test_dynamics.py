@@ -6,7 +6,7 @@ import numpy as np
 
 from idaq.nets import dynamics
 from tests import oracles
-from tests.algos.setting import in_float64, shaken
+from tests.learners.setting import in_float64, shaken
 
 ENSEMBLE = shaken(dynamics.init(jax.random.key(0), 3, 2, 1, (4,), 2), seed=0)
 RNG = np.random.default_rng(0)

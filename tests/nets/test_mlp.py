@@ -9,7 +9,7 @@ import pytest
 
 from idaq.nets import critic, mlp
 from tests import oracles
-from tests.algos.setting import in_float64, shaken
+from tests.learners.setting import in_float64, shaken
 
 SIZES = (4, 6, 5, 2)
 LAYERS = shaken(mlp.init(jax.random.key(0), SIZES), seed=0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from idaq.nets import policy
 from tests import oracles
-from tests.algos.setting import in_float64, shaken
+from tests.learners.setting import in_float64, shaken
 
 KEY = jax.random.key(7)
 OBS, Z = jnp.asarray([[0.5, -1.0], [1.5, 0.3]]), jnp.asarray([[0.2], [-0.9]])

@@ -6,7 +6,7 @@ import numpy as np
 
 from idaq.nets import vae
 from tests import baseline_oracles, oracles
-from tests.algos.setting import in_float64, shaken
+from tests.learners.setting import in_float64, shaken
 
 ENCODER = shaken(vae.init_encoder(jax.random.key(0), 3, 2, 4, 5, 2), seed=1)
 DECODER = shaken(vae.init_decoder(jax.random.key(1), 3, 2, (6,), 2), seed=2)

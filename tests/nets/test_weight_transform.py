@@ -11,7 +11,7 @@ import pytest
 from idaq.nets import mlp
 from idaq.nets import weight_transform as wt
 from tests import baseline_oracles, oracles, tiny
-from tests.algos.setting import in_float64
+from tests.learners.setting import in_float64
 
 SIZES = (3, 5, 4, 2)
 LAYERS = wt.init(jax.random.key(0), SIZES, 6)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from idaq.adapt import DEFAULT_METHODS
 from idaq.adapt.config import AdaptConfig
-from idaq.atomic import atomic_file, write_json
 from idaq.config import to_dict
-from idaq.data.store import write_dataset
 from idaq.errors import IdaqError
-from idaq.presets import ALGORITHMS
 from idaq.report import figures, results, style, trajectories
 from idaq.report.figures import write_figures
 from idaq.report.results import load_dataset, load_run
 from idaq.report.trajectories import episode_path, make_scene
-from idaq.run_dir import RunDir
+from idaq.runs.directory import RunDir
+from idaq.runs.presets import ALGORITHMS
+from idaq.storage.atomic import atomic_file, write_json
+from idaq.storage.dataset import write_dataset
 from tests.fakes import write_manifest
 
 ALL = ["didactic", "iterative", "uncertainty", "adaptation"]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from idaq.adapt.config import AdaptConfig
-from idaq.atomic import write_json
 from idaq.bench.experiments import EXPERIMENTS
 from idaq.config import to_dict
 from idaq.errors import IdaqError
@@ -19,8 +18,9 @@ from idaq.report import payload
 from idaq.report.page import page_payload, render_page, write_page
 from idaq.report.payload import POSITION_SCALE, find_runs, pack_positions, thresholds
 from idaq.report.serve import Source, make_server
-from idaq.run_dir import RunDir
-from idaq.summary import summarise
+from idaq.runs.directory import RunDir
+from idaq.runs.summary import summarise
+from idaq.storage.atomic import write_json
 from tests.adapt import cases
 from tests.fakes import write_manifest
 from tests.report.test_figures import TEST_TASKS, make_run

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
-from idaq.atomic import write_json
 from idaq.report.bench_payload import table_payload
 from idaq.report.page import page_payload, render_page, write_page
 from idaq.report.payload import thresholds
 from idaq.report.serve import make_server
-from idaq.run_dir import RunDir
+from idaq.runs.directory import RunDir
+from idaq.storage.atomic import write_json
 from tests.bench.test_commands import made_up
 from tests.report.browser import Visit, browser, visit
 from tests.report.test_figures import CONFIG, TEST_TASKS, make_run

@@ -13,15 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from idaq import checkpoint
 from idaq.algos import make_algorithm
-from idaq.atomic import write_json
 from idaq.config import override, to_dict
 from idaq.envs import FAMILIES, get_family
-from idaq.envs.base import Expert
+from idaq.envs.family import Expert
 from idaq.errors import IdaqError
-from idaq.pipeline import adapt_all
-from idaq.presets import resolve
 from idaq.report import video
 from idaq.report.video import (
     Footage,
@@ -32,8 +28,12 @@ from idaq.report.video import (
     write_gif,
     write_video,
 )
-from idaq.run_dir import RunDir
-from idaq.summary import load_results
+from idaq.runs.directory import RunDir
+from idaq.runs.presets import resolve
+from idaq.runs.stages import adapt_all
+from idaq.runs.summary import load_results
+from idaq.storage import checkpoint
+from idaq.storage.atomic import write_json
 from idaq.types import Spec
 from tests.fakes import write_manifest
 from tests.program import NETWORKS, Program, idaq
@@ -284,7 +284,7 @@ def test_the_camera_sees_the_robot_move() -> None:
         gl = video._offscreen_gl(os.environ.get("MUJOCO_GL"))
     except IdaqError as error:
         pytest.skip(str(error))
-    from idaq.workers import WorkerPool
+    from idaq.engine.pool import WorkerPool
 
     with WorkerPool(1) as pool:
         (pictures,) = pool.results([CameraUnit(gl)])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from idaq.cli import theory as command_module
+from idaq.cli.theory import parse_v, theory
 from idaq.theory import Check, print_table, write_figures
-from idaq.theory import command as command_module
-from idaq.theory.command import parse_v, theory
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_figures_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_importing_the_theory_needs_neither_jax_nor_matplotlib() -> None:
     script = (
-        "import sys, idaq.theory, idaq.theory.command; "
+        "import sys, idaq.theory, idaq.cli.theory; "
         "assert not {'jax', 'matplotlib', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

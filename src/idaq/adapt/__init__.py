@@ -7,7 +7,7 @@ from typing import cast
 from idaq.adapt.base import Adapter
 from idaq.adapt.config import AdaptConfig
 from idaq.adapt.expert_context import ExpertContext
-from idaq.adapt.gradient import FineTuning, GradientAlgorithm
+from idaq.adapt.fine_tuning import FineTuning, GradientAlgorithm
 from idaq.adapt.idaq import Idaq
 from idaq.adapt.thompson import Belief, Posterior
 from idaq.adapt.uncertainty import uncertainties

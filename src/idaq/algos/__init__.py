@@ -3,8 +3,8 @@
 from idaq.algos.base import Algorithm
 from idaq.algos.borel import Borel, BorelConfig
 from idaq.algos.focal import Config, Focal
-from idaq.algos.macaw import Macaw
-from idaq.algos.macaw_inner import MacawConfig
+from idaq.algos.macaw.inner import MacawConfig
+from idaq.algos.macaw.outer import Macaw
 from idaq.algos.op_cl import OpCl, OpClConfig
 from idaq.types import Spec
 

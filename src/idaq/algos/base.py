@@ -9,7 +9,7 @@ prior (the hypotheses of the training tasks), so that adapting never opens train
 
 from typing import Any, NamedTuple, Protocol
 
-from idaq.algos.batch import TrainData
+from idaq.algos.data import TrainData
 from idaq.types import Array, Episodes, PyTree, Spec
 
 

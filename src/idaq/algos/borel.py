@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import optax
 
 from idaq.algos.base import Prediction
-from idaq.algos.batch import (
+from idaq.algos.data import (
     Normaliser,
     TrainData,
     choose_normaliser,
@@ -44,13 +44,13 @@ from idaq.algos.batch import (
     sample_tasks,
     unscale_action,
 )
-from idaq.algos.bc import BcConfig
 from idaq.algos.focal import LEARNERS
-from idaq.algos.losses import gaussian_kl
-from idaq.algos.sac_brac import SacBracConfig
-from idaq.algos.td3_bc import Td3BcConfig
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
+from idaq.learners.bc import BcConfig
+from idaq.learners.losses import gaussian_kl
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.learners.td3_bc import Td3BcConfig
 from idaq.nets import vae
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 

@@ -16,7 +16,7 @@ Where it departs from the released code:
    learns it by heart and says nothing useful of a new task. What can be seen at once need not be
    inferred.
 5. With `hide_unrelated`, what differs between the training tasks' first observations and does not
-   foretell what their experts do is hidden from every network (data/starts.py): a policy would
+   foretell what their experts do is hidden from every network (engine/starts.py): a policy would
    look the task up by it instead of reading z.
 """
 
@@ -28,9 +28,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos import bc, sac_brac, td3_bc
 from idaq.algos.base import Prediction
-from idaq.algos.batch import (
+from idaq.algos.data import (
     Normaliser,
     TrainData,
     choose_normaliser,
@@ -44,9 +43,10 @@ from idaq.algos.batch import (
     task_places,
     unscale_action,
 )
-from idaq.algos.losses import metric_loss, model_loss
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
+from idaq.learners import bc, sac_brac, td3_bc
+from idaq.learners.losses import metric_loss, model_loss
 from idaq.nets import context, dynamics
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 

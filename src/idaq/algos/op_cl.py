@@ -20,11 +20,11 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from idaq.algos.bc import BcConfig
 from idaq.algos.focal import ContextBased, ContextConfig, State
-from idaq.algos.losses import gaussian_kl, metric_loss
 from idaq.config import require
 from idaq.errors import IdaqError
+from idaq.learners.bc import BcConfig
+from idaq.learners.losses import gaussian_kl, metric_loss
 from idaq.nets import context
 from idaq.types import Array, PyTree, Transition
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from idaq.algos.sac import SacConfig
+from idaq.behaviour.sac import SacConfig
 from idaq.config import require
 from idaq.errors import IdaqError
 

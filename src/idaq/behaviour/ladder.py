@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq import checkpoint
-from idaq.algos.sac import Sac, SacConfig
-from idaq.atomic import atomic_directory, write_json
+from idaq.behaviour.sac import Sac, SacConfig
 from idaq.config import from_dict, to_dict
-from idaq.envs.base import TaskFamily
+from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
-from idaq.run_dir import read_json
+from idaq.runs.directory import read_json
+from idaq.storage import checkpoint
+from idaq.storage.atomic import atomic_directory, write_json
 from idaq.types import PyTree
 
 FORMAT_VERSION = 1

@@ -29,9 +29,9 @@ from idaq.behaviour.ladder import (
     load_ladder,
 )
 from idaq.behaviour.uniform import UniformPolicy
-from idaq.envs.base import TaskFamily, has_scripted_expert
+from idaq.engine.rollout import Policy
+from idaq.envs.family import TaskFamily, has_scripted_expert
 from idaq.errors import IdaqError
-from idaq.rollout import Policy
 from idaq.types import PyTree
 
 Quality = Literal["expert", "medium", "random", "replay"]

@@ -23,11 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idaq import checkpoint
-from idaq.algos.batch import scale_action
-from idaq.algos.replay import Replay, add_rows, empty_replay
-from idaq.algos.sac import Sac, SacState
-from idaq.atomic import remove
+from idaq.algos.data import scale_action
+from idaq.behaviour.collect import library_versions, scripted_episodes
 from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import (
     LADDER_FILE,
@@ -37,19 +34,22 @@ from idaq.behaviour.ladder import (
     conditions,
     load_ladder,
 )
+from idaq.behaviour.replay import Replay, add_rows, empty_replay
+from idaq.behaviour.sac import Sac, SacState
 from idaq.behaviour.uniform import UniformPolicy
 from idaq.config import to_dict
-from idaq.data.collect import library_versions, scripted_episodes
-from idaq.device import find_device
+from idaq.engine.device import find_device
+from idaq.engine.pool import WorkerPool
+from idaq.engine.progress import ProgressBar
+from idaq.engine.rollout import Policy, make_rollouts
 from idaq.envs import get_family
-from idaq.envs.base import TaskFamily, check_seed, has_scripted_expert, is_host_family
+from idaq.envs.family import TaskFamily, check_seed, has_scripted_expert, is_host_family
 from idaq.errors import IdaqError
-from idaq.metrics import MetricsLog
-from idaq.progress import ProgressBar
-from idaq.rollout import Policy, make_rollouts
-from idaq.run_dir import RunDir, git_state
+from idaq.runs.directory import RunDir, git_state
+from idaq.storage import checkpoint
+from idaq.storage.atomic import remove
+from idaq.storage.metrics import MetricsLog
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
-from idaq.workers import WorkerPool
 
 INIT_STREAM, UPDATE_STREAM, EPISODE_STREAM, EVALUATION_STREAM = range(4)
 STATE_FILE = "state.safetensors"

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from idaq.algos.batch import unscale_action
+from idaq.algos.data import unscale_action
 from idaq.types import Array, PyTree, Spec
 
 

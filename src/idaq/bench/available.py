@@ -3,7 +3,7 @@
 from idaq.adapt import methods_of
 from idaq.behaviour.quality import qualities_of
 from idaq.envs import FAMILIES, get_family
-from idaq.presets import ALGORITHMS
+from idaq.runs.presets import ALGORITHMS
 
 EXPERT = "expert"
 FOCAL = "focal"

@@ -28,10 +28,10 @@ from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, ge
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
-from idaq.pipeline import run_identity
-from idaq.presets import RunConfig, resolve, with_ensemble_size
-from idaq.run_dir import RunDir, read_json
-from idaq.training import Split
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.presets import RunConfig, resolve, with_ensemble_size
+from idaq.runs.stages import run_identity
+from idaq.runs.training import Split
 
 SPLIT: Split = "test"
 

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt import make_adapter
-from idaq.adaptation import adapt_group
 from idaq.algos import make_algorithm
-from idaq.atomic import atomic_file
-from idaq.bench.statistics import bootstrap_intervals
 from idaq.bench.status import curve_file
-from idaq.data.store import Dataset
-from idaq.rollout import Rollouts
-from idaq.run_dir import RunDir
-from idaq.training import run_config
+from idaq.engine.rollout import Rollouts
+from idaq.runs.adaptation import adapt_group
+from idaq.runs.directory import RunDir
+from idaq.runs.statistics import bootstrap_intervals
+from idaq.runs.training import run_config
+from idaq.storage.atomic import atomic_file
+from idaq.storage.dataset import Dataset
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from idaq.adapt.idaq import quantile_threshold
 from idaq.adapt.uncertainty import BUILT_IN
-from idaq.adaptation import adaptation_key, load_agent
 from idaq.algos import make_algorithm
 from idaq.bench.curve import save_arrays
 from idaq.bench.status import probe_file
-from idaq.data.store import Dataset
-from idaq.rollout import Rollouts
-from idaq.run_dir import RunDir
-from idaq.training import run_config, split_of
+from idaq.engine.rollout import Rollouts
+from idaq.runs.adaptation import adaptation_key, load_agent
+from idaq.runs.directory import RunDir
+from idaq.runs.training import run_config, split_of
+from idaq.storage.dataset import Dataset
 from idaq.types import Episodes
 
 NUM_EPISODES = 60

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from idaq.bench.cells import Cell
-from idaq.bench.local import run_local
+from idaq.bench.engines.local import run_local
 from idaq.bench.progress import BenchProgress
 from idaq.bench.status import Status, status_of
 from idaq.errors import IdaqError
@@ -33,7 +33,7 @@ def run_cells(
         done = sum(status.state == "done" for status in before.values())
         progress = BenchProgress(todo, done_before=done, quiet=quiet)
         if engine == "ray":
-            from idaq.bench.ray_engine import run_ray
+            from idaq.bench.engines.ray import run_ray
 
             run_ray(
                 results,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from idaq.adaptation import adapt_run, run_rollouts
-from idaq.atomic import parents_of, remove, write_json
+from idaq.behaviour.collect import collect
 from idaq.bench.cells import (
     SPLIT,
     Cell,
@@ -21,17 +20,18 @@ from idaq.bench.cells import (
 from idaq.bench.curve import write_curve
 from idaq.bench.probe import write_probe
 from idaq.bench.status import curve_file, is_current, probe_file, status_of
-from idaq.data.collect import collect
-from idaq.data.describe import describe
-from idaq.data.store import Dataset, open_dataset
+from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
-from idaq.envs.base import is_host_family
+from idaq.envs.family import is_host_family
 from idaq.errors import IdaqError
-from idaq.pipeline import open_run
-from idaq.run_dir import BusyError, RunDir
-from idaq.summary import summarise
-from idaq.training import Seeds, train_run
-from idaq.workers import WorkerPool
+from idaq.runs.adaptation import adapt_run, run_rollouts
+from idaq.runs.directory import BusyError, RunDir
+from idaq.runs.stages import open_run
+from idaq.runs.summary import summarise
+from idaq.runs.training import Seeds, train_run
+from idaq.storage.atomic import parents_of, remove, write_json
+from idaq.storage.dataset import Dataset, open_dataset
+from idaq.storage.describe import describe
 
 SECONDS_BETWEEN_TRIES = 0.5  # to get a lock that another process holds
 TRAINED_SHARE = 0.5  # of a cell's time has passed when its agents are there

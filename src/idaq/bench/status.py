@@ -17,8 +17,8 @@ from idaq.bench.cells import (
 )
 from idaq.config import to_dict
 from idaq.envs import get_family
-from idaq.presets import RunConfig
-from idaq.run_dir import RunDir, read_json
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.presets import RunConfig
 
 State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
 

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from idaq.bench.cells import Cell, cell_of, description_place
 from idaq.bench.experiments import Column, Experiment, Row
 from idaq.bench.paper import Published, table
-from idaq.bench.statistics import (
+from idaq.bench.status import status_of
+from idaq.runs.directory import read_json
+from idaq.runs.statistics import (
     bootstrap_interval,
     interquartile_mean,
     interquartile_mean_interval,
     probability_of_improvement,
     probability_of_improvement_interval,
 )
-from idaq.bench.status import status_of
-from idaq.run_dir import read_json
-from idaq.summary import seed_values
+from idaq.runs.summary import seed_values
 
 Format = Literal["md", "csv", "latex"]
 MIN_SETS = 2  # for statistics over sets

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from idaq.envs.base import JaxFamily, ScriptedHostFamily, TaskFamily
 from idaq.envs.cheetah_vel import CheetahVel
-from idaq.envs.metaworld import ml1_families
+from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily
+from idaq.envs.metaworld.sets import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.errors import IdaqError
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.envs.base import Step
+from idaq.envs.family import Step
 from idaq.types import Array, Spec
 
 NUM_TASKS = 100

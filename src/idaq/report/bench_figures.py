@@ -26,7 +26,7 @@ from idaq.report import style
 from idaq.report.figures import draw_adaptation
 from idaq.report.results import load_dataset, load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
-from idaq.run_dir import RunDir
+from idaq.runs.directory import RunDir
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ import numpy as np
 from idaq.bench.cells import make_cells
 from idaq.bench.curve import learning_curve
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, Row
-from idaq.bench.statistics import performance_profile
 from idaq.bench.status import probe_file, status_of
 from idaq.bench.tables import ResultTable, aggregates, make_table
 from idaq.report import style
+from idaq.runs.statistics import performance_profile
 
 PROFILE_THRESHOLDS = np.linspace(0.0, 1.2, 49)
 

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.bench.paper import Published, published
-from idaq.bench.statistics import bootstrap_interval
 from idaq.report import style
 from idaq.report.results import MethodResults, RunResults, load_dataset, load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
-from idaq.run_dir import RunDir
+from idaq.runs.directory import RunDir
+from idaq.runs.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from idaq.atomic import atomic_file
 from idaq.report.bench_payload import bench_payload, is_bench
 from idaq.report.payload import (
     MAX_PATH_BYTES,
@@ -17,6 +16,7 @@ from idaq.report.payload import (
     find_runs,
     run_payload,
 )
+from idaq.storage.atomic import atomic_file
 
 SCRIPTS = ("dom.js", "charts.js", "tables.js", "explorer.js", "main.js")
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from idaq.adapt.config import AdaptConfig
 from idaq.bench.paper import published, published_score
-from idaq.bench.statistics import bootstrap_intervals
 from idaq.config import from_dict
 from idaq.errors import IdaqError
-from idaq.metrics import FILE_NAME, read_metrics
 from idaq.report import style
 from idaq.report.results import load_dataset
-from idaq.run_dir import RunDir, read_json
-from idaq.summary import data_quality, subject_of, summary_of
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.statistics import bootstrap_intervals
+from idaq.runs.summary import data_quality, subject_of, summary_of
+from idaq.storage.metrics import FILE_NAME, read_metrics
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
 DATA_PATHS = 6  # logged trajectories per task, beside the episodes

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.config import AdaptConfig
-from idaq.bench.statistics import per_seed_mean
 from idaq.config import from_dict
-from idaq.data.store import METADATA_FILE, Dataset, open_dataset
 from idaq.errors import IdaqError
-from idaq.run_dir import RunDir, read_json
-from idaq.summary import RawResults, data_quality, load_results, method_order, subject_of
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.statistics import per_seed_mean
+from idaq.runs.summary import RawResults, data_quality, load_results, method_order, subject_of
+from idaq.storage.dataset import METADATA_FILE, Dataset, open_dataset
 
 DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from idaq.atomic import atomic_file
+from idaq.storage.atomic import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from idaq.bench.paper import Published, published, published_score
-from idaq.summary import subject_of
+from idaq.runs.summary import subject_of
 
 
 def summary_table(summary: dict[str, Any]) -> Table:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.data.store import Dataset
 from idaq.report import style
 from idaq.report.results import MethodResults, RunResults
+from idaq.storage.dataset import Dataset
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

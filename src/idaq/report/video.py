@@ -22,17 +22,17 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adaptation import adaptation_key, load_agent
 from idaq.algos import make_algorithm
-from idaq.atomic import atomic_file
+from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
 from idaq.envs import get_family
-from idaq.envs.base import HostFamily, is_host_family
+from idaq.envs.family import HostFamily, is_host_family
 from idaq.errors import IdaqError
-from idaq.run_dir import RunDir
-from idaq.summary import RawResults, load_results
-from idaq.training import run_config, split_of
+from idaq.runs.adaptation import adaptation_key, load_agent
+from idaq.runs.directory import RunDir
+from idaq.runs.summary import RawResults, load_results
+from idaq.runs.training import run_config, split_of
+from idaq.storage.atomic import atomic_file
 from idaq.types import TaskSplit
-from idaq.workers import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -214,7 +214,7 @@ def _episode(
     place: int,
     pool: WorkerPool,
 ) -> PolicyUnit:
-    """The episode just as `idaq.evaluate` had it run: same key, same row of the same batch."""
+    """The episode as `idaq.engine.meta_test` had it run: same key, same row of the same batch."""
     if "hypotheses" not in results:
         raise IdaqError(
             "These results hold no hypotheses to run again: adapted weights are too large to save.",

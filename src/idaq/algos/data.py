@@ -1,0 +1,176 @@
+"""Training data on the device, and how meta-batches are drawn from it.
+
+Only the rows of the training tasks are ever indexed.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from idaq.types import Array, Episodes, Spec, Transition
+
+
+class Normaliser(NamedTuple):
+    """Affine maps to about zero mean and unit size; what is hidden is zero."""
+
+    obs_mean: Any  # [obs_dim]
+    obs_std: Any  # [obs_dim]
+    reward_mean: Any  # []
+    reward_std: Any  # []
+    seen: Any  # [obs_dim], 1, or 0 for what is hidden
+
+    def obs(self, obs: Array) -> Any:
+        return (obs - self.obs_mean) / self.obs_std * self.seen
+
+    def reward(self, reward: Array) -> Any:
+        return (reward - self.reward_mean) / self.reward_std
+
+
+class EpisodeIndex(NamedTuple):
+    """Where the rows of every episode are; episodes are sorted by task, as rows are."""
+
+    start: Any  # [num_episodes], first row
+    length: Any  # [num_episodes], number of rows
+    task_start: Any  # [num_tasks], first episode
+    task_count: Any  # [num_tasks], number of episodes
+
+
+class TrainData(NamedTuple):
+    """One seed's view of a dataset. Rows are shared between seeds, tasks are not."""
+
+    rows: Transition  # [num_transitions, ...]; actions are scaled to [-1, 1]
+    task_start: Any  # [num_tasks], first row
+    task_count: Any  # [num_tasks], number of rows
+    train_tasks: Any  # [num_train_tasks]
+    normaliser: Normaliser
+    start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
+    unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (engine/starts.py)
+    mean_return: Any  # [], of the training tasks' episodes
+    episodes: Any = None  # EpisodeIndex
+    return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
+    reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
+
+
+def scale_action(spec: Spec, action: Array) -> Any:
+    """From the environment's units to [-1, 1]."""
+    low, high = jnp.asarray(spec.action_low), jnp.asarray(spec.action_high)
+    return jnp.clip(2.0 * (action - low) / (high - low) - 1.0, -1.0, 1.0)
+
+
+def unscale_action(spec: Spec, action: Array) -> Any:
+    """From [-1, 1] to the environment's units."""
+    low, high = jnp.asarray(spec.action_low), jnp.asarray(spec.action_high)
+    return low + 0.5 * (action + 1.0) * (high - low)
+
+
+def network_units(spec: Spec, normaliser: Normaliser, episodes: Episodes) -> tuple[Any, Any, Any]:
+    """Observations, actions and rewards of episodes as networks take them."""
+    return (
+        normaliser.obs(episodes.obs),
+        scale_action(spec, episodes.action),
+        normaliser.reward(episodes.reward),
+    )
+
+
+def identity_normaliser(obs_dim: int) -> Normaliser:
+    """Leaves everything as it is."""
+    zeros, ones = jnp.zeros(obs_dim), jnp.ones(obs_dim)
+    return Normaliser(zeros, ones, jnp.zeros(()), jnp.ones(()), seen=ones)
+
+
+def hide(normaliser: Normaliser, hidden: Array) -> Normaliser:
+    """The same, with the hidden observations [obs_dim] out of sight."""
+    return normaliser._replace(seen=jnp.where(hidden, 0.0, normaliser.seen))
+
+
+def choose_normaliser(config: Any, data: TrainData) -> Normaliser:
+    """The training tasks' or none, as a configuration asks for; what it hides is hidden."""
+    identity = identity_normaliser(data.rows.obs.shape[1])
+    normaliser = data.normaliser if config.normalise else identity
+    return hide(normaliser, data.unrelated) if config.hide_unrelated else normaliser
+
+
+def sample_tasks(data: TrainData, num: int, key: Array) -> Any:
+    """Training tasks, with replacement: pairs of one task are what pulls embeddings together."""
+    return data.train_tasks[jax.random.randint(key, (num,), 0, data.train_tasks.shape[0])]
+
+
+def sample_rows(data: TrainData, tasks: Array, num: int, key: Array) -> Transition:
+    """`num` random transitions of each task, [num_tasks, num, ...]."""
+    return rows_at(data, random_places(data, tasks, num, key))
+
+
+def rows_at(data: TrainData, index: Array) -> Transition:
+    """The transitions at some places."""
+    return Transition(*(field[index] for field in data.rows))
+
+
+def random_places(data: TrainData, tasks: Array, num: int, key: Array) -> Any:
+    """Where `num` random transitions of each task are, [num_tasks, num]."""
+    offset = jax.random.randint(key, (tasks.shape[0], num), 0, data.task_count[tasks][:, None])
+    return data.task_start[tasks][:, None] + offset
+
+
+def contiguous_places(data: TrainData, tasks: Array, num: int, key: Array) -> Any:
+    """Where `num` transitions of each task are that follow one another, [num_tasks, num].
+
+    A task with fewer rows than `num` gives all of them, from the first again after the last.
+    """
+    count = data.task_count[tasks][:, None]
+    first = jax.random.randint(key, count.shape, 0, jnp.maximum(count - num, 0) + 1)
+    return data.task_start[tasks][:, None] + (first + jnp.arange(num)) % count
+
+
+def task_places(data: TrainData, task: Array, num: int) -> tuple[Any, Any]:
+    """Where the first `num` rows of a task are, [num], and which of them there are."""
+    place, count = jnp.arange(num), data.task_count[task]
+    return data.task_start[task] + jnp.minimum(place, count - 1), place < count
+
+
+def is_training_row(data: TrainData) -> Any:
+    """Which rows are of training tasks, [num_transitions] bool."""
+    first = data.task_start[data.train_tasks]
+    edges = jnp.zeros(data.rows.reward.shape[0] + 1, jnp.int32)
+    edges = edges.at[first].add(1).at[first + data.task_count[data.train_tasks]].add(-1)
+    return jnp.cumsum(edges)[:-1] > 0
+
+
+def normalise_rows(normaliser: Normaliser, rows: Transition) -> Transition:
+    """Observations and rewards in the networks' units."""
+    return rows._replace(
+        obs=normaliser.obs(rows.obs),
+        next_obs=normaliser.obs(rows.next_obs),
+        reward=normaliser.reward(rows.reward),
+    )
+
+
+def split_batches(rows: Transition, num_batches: int) -> Transition:
+    """[tasks, num_batches * size, ...] to [num_batches, tasks * size, ...]."""
+
+    def split(x: Array) -> Any:
+        tasks, rows_per_task = x.shape[:2]
+        x = x.reshape(tasks, num_batches, rows_per_task // num_batches, *x.shape[2:])
+        return x.swapaxes(0, 1).reshape(num_batches, -1, *x.shape[3:])
+
+    return Transition(*(split(field) for field in rows))
+
+
+def no_data(spec: Spec, num_train_tasks: int) -> TrainData:
+    """Data without contents: what the shapes of a state and of an agent depend on."""
+    tasks, one = jnp.zeros(num_train_tasks, jnp.int32), identity_normaliser(spec.obs_dim)
+    obs, action = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
+    rows = Transition(obs, action, jnp.zeros(1), obs, jnp.zeros(1))
+    index = EpisodeIndex(tasks, tasks, tasks, tasks)
+    return TrainData(
+        rows=rows,
+        task_start=tasks,
+        task_count=tasks,
+        train_tasks=tasks,
+        normaliser=one,
+        start_std=one.obs_mean,
+        unrelated=one.obs_mean > 0,
+        mean_return=one.reward_mean,
+        episodes=index,
+        return_to_go=jnp.zeros(1),
+    )

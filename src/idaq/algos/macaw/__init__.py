@@ -1,0 +1,1 @@
+"""MACAW: an outer loop over an inner one."""

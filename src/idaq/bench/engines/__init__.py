@@ -1,0 +1,1 @@
+"""Where cells are run: on this machine, or on Ray."""

@@ -1,0 +1,1 @@
+"""`idaq bench speed`: rates against this machine's own."""

@@ -1,0 +1,344 @@
+"""`idaq bench speed`: how fast this machine trains and adapts, against its own matmul rate.
+
+Every figure is a ratio within one run: the single-precision matrix-product rate is measured
+beside each case, and a case's rate is its operations (`idaq.bench.speed.flops`) over its time.
+"""
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich import box
+from rich.table import Table
+
+from idaq.adapt import make_adapter
+from idaq.adapt.config import AdaptConfig
+from idaq.algos import AlgorithmConfig, make_algorithm
+from idaq.algos.base import Algorithm
+from idaq.algos.data import EpisodeIndex, TrainData, identity_normaliser
+from idaq.algos.focal import Config, EnsembleConfig
+from idaq.behaviour.collect import library_versions
+from idaq.behaviour.config import behaviour_config
+from idaq.behaviour.replay import Replay, empty_replay
+from idaq.behaviour.sac import Sac
+from idaq.behaviour.training import run_updates as run_sac_updates
+from idaq.bench.speed.flops import sac_flops, update_flops
+from idaq.bench.speed.profile import KINDS, seconds_by_kind
+from idaq.bench.speed.stepping import NUM_SIMULATORS, measure_stepping
+from idaq.engine.meta_test import evaluate
+from idaq.engine.rollout import make_rollouts
+from idaq.engine.train import new_state, one_seed, run_updates
+from idaq.envs import get_family
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.runs.presets import resolve, with_ensemble_size
+from idaq.types import Spec, Transition
+
+MATMUL_SIZE = 2048
+MATMUL_REPEATS = 8
+ADAPTATION_REPEATS = 5
+NUM_TASKS, ROWS_PER_TASK = 40, 2_000
+ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
+PROFILED_UPDATES = 20
+SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
+AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
+
+POINT = Spec(obs_dim=2, action_dim=2, action_low=(-0.1,) * 2, action_high=(0.1,) * 2, horizon=20)
+ML1 = Spec(obs_dim=39, action_dim=4, action_low=(-1.0,) * 4, action_high=(1.0,) * 4, horizon=500)
+
+
+def cases() -> dict[str, tuple[str, Spec, AlgorithmConfig]]:
+    """Name: (shapes, spec, configuration)."""
+    paper_ml1 = Config(context_size=400, learner=SacBracConfig())
+    with_models = Config(context_size=400, learner=SacBracConfig(), ensemble=EnsembleConfig())
+    return {
+        "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
+        "FOCAL (paper), ML1 + models": ("ml1", ML1, with_models),
+        "FOCAL (paper), Point": ("point", POINT, _preset("paper", "point-robot")),
+        "cloning (default), ML1": ("ml1", ML1, _preset("default", "ml1/push")),
+        "TD3+BC (default), Point": ("point", POINT, _preset("default", "point-robot")),
+        "OP+CL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "op-cl")),
+        "OP+CL (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "op-cl")),
+        "MACAW (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "macaw")),
+        "MACAW (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "macaw")),
+        "BOReL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "borel")),
+        "BOReL (paper), Point": ("point", POINT, _preset("paper", "point-robot", "borel")),
+    }
+
+
+def _preset(preset: str, family: str, algorithm: str = "focal") -> AlgorithmConfig:
+    """A preset's algorithm without models."""
+    return with_ensemble_size(resolve(preset, family, algorithm), 0).algorithm
+
+
+def measure(num_updates: int) -> dict[str, Any]:
+    """All figures as plain values."""
+    device = jax.devices()[0]
+    learners = [
+        row for name, case in cases().items() for row in _measure_case(name, *case, num_updates)
+    ]
+    with_models, without = learners[1], learners[0]
+    models_seconds = with_models["seconds_per_update"] - without["seconds_per_update"]
+    models_flops = with_models["gflop_per_update"] - without["gflop_per_update"]
+    return {
+        "device": f"{device.platform}: {device.device_kind}",
+        "versions": library_versions(),
+        "learners": [*learners, *(_measure_sac(name, num_updates) for name in ONLINE)],
+        "models_alone": {
+            "seconds_per_update": models_seconds,
+            "gflop_per_update": models_flops,
+            "share_of_matmul": models_flops / models_seconds / with_models["matmul_gflop_s"],
+        },
+        "adaptation": [_measure_adaptation(tasks) for tasks in (1, 20)],
+        "stepping": measure_stepping(),
+        "peak_memory_mb": _peak_memory_mb(),
+    }
+
+
+def _measure_case(
+    name: str, shapes: str, spec: Spec, config: AlgorithmConfig, num_updates: int
+) -> list[dict[str, Any]]:
+    """One row per phase of the algorithm."""
+    phases = [algorithm for _, algorithm in make_algorithm(config, spec).phases]
+    return [
+        _measure_updates(
+            name if len(phases) == 1 else f"{name}, phase {number}", shapes, algorithm, num_updates
+        )
+        for number, algorithm in enumerate(phases, start=1)
+    ]
+
+
+def _measure_updates(
+    name: str, shapes: str, algorithm: Algorithm, num_updates: int
+) -> dict[str, Any]:
+    data, keys = random_data(algorithm.spec), jnp.stack([jax.random.key(0)])
+    state = new_state(algorithm, data, keys)
+    program = run_updates.lower(algorithm, state, data, keys, 0, 1).compile()
+    first, timed = max(1, num_updates // 10), num_updates
+    state, _ = _finished(program(state, data, keys, 0, first))
+    row = _learner_row(
+        name,
+        shapes,
+        lambda: program(state, data, keys, first, timed),
+        timed,
+        update_flops(algorithm),
+        AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
+    )
+    fresh = new_state(algorithm, data, keys)
+    return row | _profile(row, program, lambda: program(fresh, data, keys, 0, PROFILED_UPDATES))
+
+
+def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[str, Any]:
+    """Where the time of an update goes; on a GPU operations overlap, and it is not said."""
+    if jax.devices()[0].platform != "cpu":
+        return {"profile": None}
+    seconds = seconds_by_kind(run, program.as_text())
+    shares = {kind: each / sum(seconds.values()) for kind, each in seconds.items()}
+    rate = row["share_of_matmul"] / shares["products"]
+    return {"profile": {"shares": shares, "products_share_of_matmul": rate}}
+
+
+def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
+    """Updates of the online learner behind behaviour policies, many in one dispatch."""
+    spec = get_family(name).spec
+    sac = Sac(behaviour_config(name).sac, spec, condition_dim=1)
+    replay, timed = random_replay(spec), SAC_UPDATES * num_updates
+    state, key = sac.init(jax.random.key(0)), jax.random.key(0)
+    state, _ = _finished(run_sac_updates(sac, state, replay, key, SAC_UPDATES))
+    return _learner_row(
+        f"SAC (online), {name}",
+        name,
+        lambda: run_sac_updates(sac, state, replay, key, timed),
+        timed,
+        sac_flops(sac),
+    )
+
+
+def _learner_row(
+    name: str,
+    shapes: str,
+    run: Callable[[], Any],
+    num_updates: int,
+    flops: float,
+    authors_seconds: float | None = None,
+) -> dict[str, Any]:
+    """Time `run`, which makes that many updates of so many operations each."""
+    before = matmul_gflop_per_second()
+    started = time.perf_counter()
+    _finished(run())
+    seconds = (time.perf_counter() - started) / num_updates
+    matmul = statistics.mean([before, matmul_gflop_per_second()])
+    gflop = flops / 1e9
+    return {
+        "name": name,
+        "shapes": shapes,
+        "seconds_per_update": seconds,
+        "updates_per_second": 1.0 / seconds,
+        "gflop_per_update": gflop,
+        "gflop_s": gflop / seconds,
+        "matmul_gflop_s": matmul,
+        "share_of_matmul": gflop / seconds / matmul,
+        "authors_seconds_per_update": authors_seconds,
+    }
+
+
+def random_replay(spec: Spec) -> Replay:
+    """A full replay of the right shapes."""
+    data = random_data(spec)
+    num = len(data.rows.reward)
+    empty = empty_replay(spec, num, jnp.zeros((1, 1)))
+    return empty._replace(rows=data.rows, num_written=jnp.asarray(num, jnp.int32))
+
+
+def matmul_gflop_per_second() -> float:
+    """The machine's own rate: a large square single-precision product, median of several."""
+    x = jax.random.normal(jax.random.key(0), (MATMUL_SIZE, MATMUL_SIZE))
+    product = jax.jit(lambda a: jnp.dot(a, a, precision=jax.lax.Precision.DEFAULT))
+    seconds = _median_seconds(lambda: product(x), MATMUL_REPEATS)
+    return 2 * MATMUL_SIZE**3 / seconds / 1e9
+
+
+def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
+    """IDAQ on Point-Robot with a fresh default agent: time per environment step, all included."""
+    family = get_family("point-robot")
+    algorithm = make_algorithm(resolve("default", family.name).algorithm, family.spec)
+    data = random_data(family.spec)
+    keys = jnp.stack([jax.random.key(0)])
+    state = jax.tree.map(lambda x: x[0], new_state(algorithm, data, keys))
+    agents = jax.tree.map(lambda x: x[None], algorithm.finish(state, one_seed(data, 0)))
+    adapter = make_adapter("idaq-return", AdaptConfig(), algorithm)
+    rollouts = make_rollouts(family, algorithm)
+    tasks = jnp.arange(num_tasks)[None]
+    seconds = _median_seconds(
+        lambda: evaluate(rollouts, adapter, agents, tasks, keys), ADAPTATION_REPEATS
+    )
+    steps = num_tasks * adapter.num_episodes * family.spec.horizon
+    return {"tasks": num_tasks, "steps": steps, "microseconds_per_step": 1e6 * seconds / steps}
+
+
+def random_data(spec: Spec) -> TrainData:
+    """Rows of the right shapes; speed does not depend on what is in them."""
+    obs_key, action_key, reward_key, next_key = jax.random.split(jax.random.key(0), 4)
+    num = NUM_TASKS * ROWS_PER_TASK
+    rows = Transition(
+        obs=jax.random.normal(obs_key, (num, spec.obs_dim)),
+        action=jax.random.uniform(action_key, (num, spec.action_dim), minval=-1.0),
+        reward=jax.random.normal(reward_key, (num,)),
+        next_obs=jax.random.normal(next_key, (num, spec.obs_dim)),
+        terminated=jnp.zeros(num),
+    )
+    one = identity_normaliser(spec.obs_dim)
+    per_task = ROWS_PER_TASK // spec.horizon
+    episodes = EpisodeIndex(
+        start=jnp.arange(NUM_TASKS * per_task) * spec.horizon,
+        length=jnp.full(NUM_TASKS * per_task, spec.horizon),
+        task_start=jnp.arange(NUM_TASKS) * per_task,
+        task_count=jnp.full(NUM_TASKS, per_task),
+    )
+    return TrainData(
+        rows=rows,
+        task_start=jnp.arange(NUM_TASKS) * ROWS_PER_TASK,
+        task_count=jnp.full(NUM_TASKS, ROWS_PER_TASK),
+        train_tasks=jnp.arange(NUM_TASKS)[None],
+        normaliser=jax.tree.map(lambda x: x[None], one),
+        start_std=jnp.ones((1, spec.obs_dim)),
+        unrelated=jnp.zeros((1, spec.obs_dim), bool),
+        mean_return=jnp.zeros(1),
+        episodes=episodes,
+        return_to_go=jax.random.normal(reward_key, (num,)),
+    )
+
+
+def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
+    _finished(run())
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        _finished(run())
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def _finished(result: Any) -> Any:
+    """Wait for the device."""
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+
+
+def _peak_memory_mb() -> dict[str, float]:
+    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    on_device = jax.devices()[0].memory_stats()
+    if on_device:
+        peak["device"] = on_device["peak_bytes_in_use"] / 2**20
+    return peak
+
+
+def speed_tables(result: dict[str, Any]) -> list[Table]:
+    """The same figures for people."""
+    learners = _table(
+        f"Meta-updates on {result['device']}",
+        ("learner, shapes", "s/update", "updates/s", "GFLOP", "of matmul", "authors' s"),
+    )
+    for row in result["learners"]:
+        authors = row["authors_seconds_per_update"]
+        learners.add_row(
+            row["name"],
+            f"{row['seconds_per_update']:.4f}",
+            f"{row['updates_per_second']:,.1f}",
+            f"{row['gflop_per_update']:.1f}",
+            f"{row['share_of_matmul']:.0%}",
+            f"{authors:.2f}" if authors else "-",
+        )
+    models = result["models_alone"]
+    rate = statistics.mean(row["matmul_gflop_s"] for row in result["learners"])
+    learners.caption = (
+        f"matmul rate of this machine: {rate:,.0f} GFLOP/s\n"
+        f"the 4 + 4 models alone: {models['seconds_per_update']:.3f} s/update, "
+        f"{models['share_of_matmul']:.0%} of the matmul rate"
+    )
+    profiles = _table("Where their time goes", ("learner, shapes", *KINDS, "rate"))
+    for row in result["learners"]:
+        if profile := row.get("profile"):
+            shares = [f"{profile['shares'][kind]:.0%}" for kind in KINDS]
+            profiles.add_row(row["name"], *shares, f"{profile['products_share_of_matmul']:.0%}")
+    profiles.caption = "rate: of the matmul rate, while in products"
+    adaptation = _table(
+        "IDAQ adaptation on Point-Robot",
+        ("tasks at once", "environment steps", "µs per step, all included"),
+    )
+    for row in result["adaptation"]:
+        adaptation.add_row(
+            str(row["tasks"]), f"{row['steps']:,}", f"{row['microseconds_per_step']:.1f}"
+        )
+    memory = ", ".join(f"{k} {v:,.0f} MB" for k, v in result["peak_memory_mb"].items())
+    adaptation.caption = f"authors' code: 110 to 144 µs overhead per step\npeak memory: {memory}"
+    stepping = _table(
+        "Simulators in worker processes", ("family", "workers", "steps/s", "one worker", "of all")
+    )
+    for row in result["stepping"]:
+        stepping.add_row(
+            row["family"],
+            str(row["workers"]),
+            f"{row['steps_s']:,.0f}",
+            f"{row['one_worker_steps_s']:,.0f}",
+            f"{row['share_of_all_cores']:.0%}",
+        )
+    if len(result["stepping"]) < NUM_SIMULATORS:
+        stepping.caption = "the others are not installed: idaq[metaworld], idaq[mujoco]"
+    return [learners, *([profiles] if profiles.rows else []), adaptation, stepping]
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", no_wrap=True)
+    return table

@@ -1,0 +1,314 @@
+"""`idaq bench list | run | status | table | speed`: parse, call, print."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg, subcommand
+
+from idaq.errors import IdaqError
+
+if TYPE_CHECKING:
+    from idaq.bench.cells import Cell
+    from idaq.bench.experiments import Experiment, ScaleName
+
+DEFAULT_RESULTS = Path("runs") / "bench"
+Flag = Annotated[bool, arg(help_behavior_hint="")]
+Name = Annotated[Positional[str], arg(metavar="NAME")]
+Results = Annotated[Path, arg(metavar="DIR")]
+MaybeScale = Literal["smoke", "fast", "paper"] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Selection:
+    """Which cells, and how much of each."""
+
+    name: Name
+    """The experiment (see `idaq bench list`)."""
+    results: Results = DEFAULT_RESULTS
+    """Where results are kept, of all experiments."""
+    scale: Annotated[
+        MaybeScale, arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: fast)")
+    ] = None
+    """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
+    only: Annotated[str | None, arg(metavar="PATTERN", help_behavior_hint="(default: all)")] = None
+    """Only the cells whose name matches, e.g. point-robot or '*/focal'."""
+    seeds: Annotated[
+        int | None, arg(metavar="INT", help_behavior_hint="(default: the scale's)")
+    ] = None
+    """How many seeds; more are added to what is there."""
+    preset: Annotated[
+        Literal["default", "paper"] | None,
+        arg(metavar="{default,paper}", help_behavior_hint="(default: the scale's)"),
+    ] = None
+    """Train with this preset instead of the scale's."""
+
+    def cells(self) -> "tuple[Experiment, list[Cell]]":
+        return self.experiment, self.cells_at(self.chosen_scale)
+
+    @property
+    def experiment(self) -> "Experiment":
+        from idaq.bench.experiments import get_experiment
+
+        return get_experiment(self.name)
+
+    def cells_at(self, scale: "ScaleName") -> "list[Cell]":
+        from idaq.bench.cells import make_cells
+
+        return make_cells(
+            self.experiment, scale, seeds=self.seeds, preset=self.preset, only=self.only
+        )
+
+    @property
+    def chosen_scale(self) -> "ScaleName":
+        return self.scale or "fast"
+
+    def options(self) -> str:
+        """The options again, for the next command."""
+        words = ["--scale", self.chosen_scale]
+        if self.results != DEFAULT_RESULTS:
+            words += ["--results", str(self.results)]
+        for option, value in (
+            ("--only", self.only),
+            ("--seeds", self.seeds),
+            ("--preset", self.preset),
+        ):
+            words += [option, str(value)] if value is not None else []
+        return " ".join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading(_Selection):
+    """Of what has been done; without a scale, that of which most has been."""
+
+    scale: Annotated[
+        MaybeScale,
+        arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: the one with results)"),
+    ] = None
+    """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
+
+    @property
+    def chosen_scale(self) -> "ScaleName":
+        if self.scale is not None:
+            return self.scale
+        scales: tuple[ScaleName, ...] = ("fast", "smoke", "paper")
+        return max(scales, key=self._num_parts)  # the first of equals
+
+    def _num_parts(self, scale: "ScaleName") -> int:
+        """How much has been done at a scale."""
+        from idaq.bench.status import status_of
+
+        try:
+            cells = self.cells_at(scale)
+        except IdaqError:  # it has no cell that matches
+            return 0
+        return sum(status_of(self.results, cell).parts for cell in cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchList:
+    """The paper's tables and figures as experiments, with their cells."""
+
+    json: Flag = False
+    """Print JSON for machines."""
+
+    def run(self) -> None:
+        from idaq.bench.cells import make_cells
+        from idaq.bench.experiments import EXPERIMENTS, SCALES
+
+        rows = []
+        for experiment in EXPERIMENTS.values():
+            found: dict[str, Any] = {"name": experiment.name}
+            for scale in SCALES:
+                cells = make_cells(experiment, scale)  # type: ignore[arg-type]
+                ready = sum(cell.unavailable() is None for cell in cells)
+                found[scale] = f"{ready}" if ready == len(cells) else f"{ready} of {len(cells)}"
+            rows.append(found | {"title": experiment.title})
+        if self.json:
+            _print_json(rows)
+            return
+        _print_rows("Experiments, and their cells at each scale", rows)
+        print("'n of m': the others need a family, quality or algorithm not in this version.")
+        _say("Next: idaq bench run quantifications --scale smoke")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRun(_Selection):
+    """Run what is not done yet of an experiment; the same command goes on after an interrupt."""
+
+    engine: Literal["local", "ray"] = "local"
+    """`ray` needs `pip install idaq[ray]`, and a results directory that all nodes see."""
+    address: Annotated[
+        str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: a new local one)")
+    ] = None
+    """The Ray cluster to run on; `auto` finds the one that this machine belongs to."""
+    cpus_per_cell: float = 1.0
+    """CPUs that Ray reserves for a cell."""
+    gpus_per_cell: float = 0.0
+    """GPUs, or a share of one, that Ray reserves for a cell."""
+    workers: Annotated[int, arg(metavar="INT", help_behavior_hint="(default: one per core)")] = 0
+    """Processes that run simulators; with Ray, per cell."""
+
+    def run(self) -> None:
+        from idaq.bench.runner import check_outcome, run_cells
+
+        if self.address is not None and self.engine != "ray":
+            raise IdaqError("--address is Ray's.", "Add --engine ray.")
+        experiment, cells = self.cells()
+        for cell in cells:
+            reason = cell.unavailable()
+            if reason:
+                _say(f"{cell.label}: not available, {reason}")
+        try:
+            statuses = run_cells(
+                self.results,
+                cells,
+                engine=self.engine,
+                workers=self.workers,
+                address=self.address,
+                cpus_per_cell=self.cpus_per_cell,
+                gpus_per_cell=self.gpus_per_cell,
+            )
+        except KeyboardInterrupt:
+            _say(
+                f"\nidaq: stopped; go on with `idaq bench run {self.name} {self.options()}`, "
+                f"look with `idaq bench status {self.name} {self.options()}`"
+            )
+            raise SystemExit(130) from None
+        check_outcome(statuses)
+        done = sum(status.state == "done" for status in statuses.values())
+        print(f"{experiment.name}: {done} of {len(cells)} cells done, in {self.results}")
+        word = "table" if experiment.kind == "table" else "figure"
+        _say(f"Next: idaq bench {word} {self.name} {self.options()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchStatus(_Reading):
+    """Where every cell stands."""
+
+    json: Flag = False
+    """Print JSON for machines."""
+
+    def run(self) -> None:
+        from idaq.bench.status import status_of
+
+        scale, rows = self.chosen_scale, []
+        for cell in self.cells_at(scale):
+            status = status_of(self.results, cell)
+            rows.append(
+                {
+                    "name": cell.label,
+                    "state": status.state,
+                    "parts": f"{status.parts}/{status.of}",
+                    "note": status.note,
+                    "directory": str(status.run.path) if status.run else "",
+                }
+            )
+        if self.json:
+            _print_json(rows)
+            return
+        shown = [{k: v for k, v in row.items() if k != "directory"} for row in rows]
+        _print_rows(f"{self.name}, scale {scale}", shown)
+        states = [row["state"] for row in rows]
+        counts = {state: states.count(state) for state in dict.fromkeys(states)}
+        print(", ".join(f"{count} {state}" for state, count in counts.items()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchTable(_Reading):
+    """The table of an experiment, the paper's numbers beside ours."""
+
+    format: Literal["md", "csv", "latex"] = "md"
+    """Markdown, CSV in full precision, or LaTeX."""
+
+    def run(self) -> None:
+        from idaq.bench.tables import make_table, render
+
+        experiment, cells = self.cells()
+        print(render(make_table(experiment, self.results, cells), self.format), end="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchFigure(_Reading):
+    """Draw the figure of an experiment from what has been done."""
+
+    out: Annotated[
+        Path | None, arg(metavar="DIR", help_behavior_hint="(default: RESULTS/figures)")
+    ] = None
+    """Where to write the pictures."""
+
+    def run(self) -> None:
+        from idaq.report.bench_figures import write_bench_figures
+
+        experiment, cells = self.cells()
+        out = self.out or self.results / "figures"
+        for file in write_bench_figures(experiment, self.results, cells, out):
+            print(file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSpeed:
+    """Measure: updates per second, share of the matmul rate, adaptation overhead, memory."""
+
+    updates: int = 20
+    """Updates to time, per learner and shape."""
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Also write the JSON here."""
+    json: Flag = False
+    """Print JSON for machines."""
+
+    def run(self) -> None:
+        from rich.console import Console
+
+        from idaq.bench.speed.measure import measure, speed_tables
+        from idaq.storage.atomic import write_json
+
+        if self.updates < 1:
+            raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
+        result = measure(self.updates)
+        if self.out is not None:
+            write_json(self.out, result)
+        if self.json:
+            _print_json(result)
+            return
+        for table in speed_tables(result):
+            Console().print(table)
+
+
+BenchCommand = (
+    Annotated[BenchList, subcommand("list", prefix_name=False)]
+    | Annotated[BenchRun, subcommand("run", prefix_name=False)]
+    | Annotated[BenchStatus, subcommand("status", prefix_name=False)]
+    | Annotated[BenchTable, subcommand("table", prefix_name=False)]
+    | Annotated[BenchFigure, subcommand("figure", prefix_name=False)]
+    | Annotated[BenchSpeed, subcommand("speed", prefix_name=False)]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """The paper's tables and figures by name, and the speed of this machine."""
+
+    command: BenchCommand
+
+    def run(self) -> None:
+        self.command.run()
+
+
+def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    from idaq.report.tables import plain_table
+
+    Console().print(plain_table(title, rows))
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,1 +1,0 @@
-"""Offline multi-task datasets: collected, stored, read."""

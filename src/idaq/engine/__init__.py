@@ -1,0 +1,1 @@
+"""What runs: training, episodes, worker processes, the meta-test loop."""

@@ -1,0 +1,100 @@
+"""The meta-test loop, the only one: in lockstep over episodes, batched over tasks and seeds."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.adapt.base import Adapter
+from idaq.engine.rollout import Rollouts
+from idaq.envs.family import TaskFamily, is_jax_family
+from idaq.types import Array, Episodes, PyTree
+
+Results = dict[str, NDArray[Any]]
+MAX_SAVED_HYPOTHESIS = 1_000  # numbers; adapted weights are too many to keep for every episode
+
+
+def evaluate(
+    rollouts: Rollouts,
+    adapter: Adapter,
+    agents: PyTree,
+    tasks: Array,
+    keys: Array,
+    given: Episodes | None = None,
+) -> Results:
+    """Adapt every seed's agent to its own tasks, and keep everything.
+
+    `agents` has a leading seed axis, `tasks` is [seeds, tasks], `keys` [seeds], and `given`
+    [seeds, tasks, n, horizon, ...]. Every array that comes back is [seeds, tasks, ...]; episodes
+    are the third axis where there is one, and the last episode is the score.
+    """
+    state = _init(adapter, agents, keys, tasks, given)
+    episodes, hypotheses = [], []
+    for index in range(adapter.num_episodes):
+        is_last = index == adapter.num_episodes - 1
+        hypothesis, episode_keys = _propose(adapter, is_last, agents, state, tasks, keys, index)
+        episode = rollouts.run(agents, hypothesis, tasks, episode_keys)
+        state = _observe(adapter, agents, state, hypothesis, episode)
+        episodes.append(jax.tree.map(np.asarray, episode))
+        hypotheses.append(np.asarray(hypothesis))
+    record = jax.vmap(jax.vmap(adapter.record))(state)
+    return _results(episodes, hypotheses, record, rollouts.family)
+
+
+def _results(
+    episodes: list[Episodes], hypotheses: list[Any], record: dict[str, Any], family: TaskFamily
+) -> Results:
+    """Stack along the episode axis, the third one."""
+    stacked = Episodes(*(np.stack(field, axis=2) for field in zip(*episodes, strict=True)))
+    results: Results = {name: np.asarray(value) for name, value in record.items()}
+    results["returns"] = np.asarray(stacked.returns)
+    if family.spec.has_success:
+        results["success"] = (stacked.success & stacked.valid).any(axis=-1)
+    if hypotheses[0].shape[-1] <= MAX_SAVED_HYPOTHESIS:
+        results["hypotheses"] = np.stack(hypotheses, axis=2)
+    if is_jax_family(family):  # small ones; a simulator's would be a hundred times everything else
+        first = stacked.obs[..., :1, :]
+        results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)
+        results["valid"] = stacked.valid
+    return results
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(
+    adapter: Adapter, agents: PyTree, keys: Array, tasks: Array, given: Episodes | None
+) -> Any:
+    def one_seed(agent: PyTree, key: Array, tasks: Array, given: Episodes | None) -> Any:
+        task_keys = jax.random.split(jax.random.fold_in(key, 0), tasks.shape[0])
+        return jax.vmap(adapter.init, in_axes=(None, 0, 0))(agent, task_keys, given)
+
+    return jax.vmap(one_seed)(agents, keys, tasks, given)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _propose(
+    adapter: Adapter,
+    is_last: bool,
+    agents: PyTree,
+    state: PyTree,
+    tasks: Array,
+    keys: Array,
+    index: Array,
+) -> tuple[Any, Any]:
+    """Hypotheses and keys of the next episode, [seeds, tasks, ...]."""
+    choose = adapter.commit if is_last else adapter.propose
+
+    def one_seed(agent: PyTree, state: PyTree, key: Array) -> tuple[Any, Any]:
+        task_keys = jax.random.split(jax.random.fold_in(key, 1 + index), tasks.shape[1])
+        return jax.vmap(choose, in_axes=(None, 0))(agent, state), task_keys
+
+    return jax.vmap(one_seed)(agents, state, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def _observe(
+    adapter: Adapter, agents: PyTree, state: PyTree, hypothesis: PyTree, episode: Episodes
+) -> Any:
+    over_tasks = jax.vmap(adapter.observe, in_axes=(None, 0, 0, 0))
+    return jax.vmap(over_tasks)(agents, state, hypothesis, episode)

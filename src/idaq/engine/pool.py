@@ -1,0 +1,378 @@
+"""Host environments in worker processes: units of whole episodes in, episodes out.
+
+A unit is a batch of episodes with everything that decides them: tasks, seeds, and for an agent its
+weights and hypotheses. Workers are spawned, own their simulators, and compute on one thread of the
+CPU. A unit's policy calls have one fixed, padded shape and each episode has a fixed place in it, so
+that results depend neither on the number of workers nor on who ran what. When a worker dies, the
+pool is replaced and the units that had not been answered run again, with the same seeds.
+"""
+
+import hashlib
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import wait
+from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.envs.family import HostFamily, ScriptedHostFamily
+from idaq.errors import IdaqError
+from idaq.storage.atomic import atomic_file, is_another_process
+from idaq.types import Episodes
+
+if TYPE_CHECKING:
+    from idaq.engine.rollout import Policy
+
+UNIT_EPISODES = 5  # of a policy unit: one policy call serves so many simulators
+UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in memory
+MAX_DEATHS_IN_A_ROW = 5  # of workers, with no unit finished in between
+MAX_WORKERS = 1_000
+MANAGER_SECONDS = 10  # for a pool's thread to see that its workers were killed
+
+
+class Unit(Protocol):
+    """Work for one worker."""
+
+    def run(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class ExpertUnit:
+    """Some episodes of one task by its scripted behaviour policy."""
+
+    family: ScriptedHostFamily
+    task: int
+    seeds: tuple[tuple[int, ...], ...]  # one per episode
+
+    def run(self) -> Episodes:
+        env = _simulator(self.family, 0)
+        expert = self.family.make_expert(env)
+        episodes = [_expert_episode(self.family, env, expert, self.task, s) for s in self.seeds]
+        return Episodes(*(np.stack(field) for field in zip(*episodes, strict=True)))
+
+
+@dataclass(frozen=True)
+class PolicyUnit:
+    """Up to `UNIT_EPISODES` episodes of one agent, each with a task, hypothesis and key.
+
+    Those in `rows` are run, each at its own row of the policy calls.
+    """
+
+    family: HostFamily
+    policy: "Policy"
+    agent_file: str
+    hypotheses: Any  # [n, ...]
+    tasks: NDArray[np.int64]  # [n]
+    keys: NDArray[np.uint32]  # [n, 2], raw
+    rows: tuple[int, ...] = ()
+
+    def run(self) -> Episodes:
+        return _policy_episodes(self)
+
+
+def reset_seed(key: NDArray[np.uint32]) -> int:
+    """The simulator's seed of an episode with that raw key."""
+    return int(np.random.default_rng(key).integers(2**31))
+
+
+def _expert_episode(
+    family: HostFamily, env: Any, expert: Any, task: int, seed: tuple[int, ...]
+) -> Episodes:
+    rng = np.random.default_rng(seed)
+    episodes = empty_episodes(family, 1)
+    obs, info = env.reset(seed=int(rng.integers(2**31)), options={"task": task})
+    expert.reset()
+    for step in range(family.spec.horizon):
+        action = expert.act(obs, info, rng)
+        obs, info, ended = _record_step(episodes, 0, step, env, obs, action)
+        if ended:
+            break
+    return Episodes(*(field[0] for field in episodes))
+
+
+def empty_episodes(family: HostFamily, num: int) -> Episodes:
+    """Buffers of `num` episodes in which nothing has taken place yet."""
+    spec, lead = family.spec, (num, family.spec.horizon)
+    return Episodes(
+        obs=np.zeros((*lead, spec.obs_dim), np.float32),
+        action=np.zeros((*lead, spec.action_dim), np.float32),
+        reward=np.zeros(lead, np.float32),
+        next_obs=np.zeros((*lead, spec.obs_dim), np.float32),
+        terminated=np.zeros(lead, bool),
+        success=np.zeros(lead, bool),
+        valid=np.zeros(lead, bool),
+    )
+
+
+def _record_step(
+    episodes: Episodes, row: int, step: int, env: Any, obs: Any, action: Any
+) -> tuple[Any, dict[str, Any], bool]:
+    """Step a simulator and write down what happened; whether the episode ended."""
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    values = (obs, action, reward, next_obs, terminated, bool(info.get("success", False)), True)
+    for field, value in zip(episodes, values, strict=True):
+        field[row, step] = value
+    return next_obs, info, bool(terminated or truncated)
+
+
+def _policy_episodes(unit: PolicyUnit) -> Episodes:
+    """The unit's episodes in lockstep, one policy call per step; [rows, horizon, ...]."""
+    import jax
+
+    spec = unit.family.spec
+    agent = _load_agent(unit.agent_file)
+    full = np.minimum(np.arange(UNIT_EPISODES), len(unit.tasks) - 1)  # pad with the last one
+    hypotheses = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[full]), unit.hypotheses)
+    keys = jax.device_put(unit.keys[full])
+    start, choose = _policy_program(unit.policy)
+    envs = {row: _simulator(unit.family, row) for row in unit.rows}
+    episodes = empty_episodes(unit.family, UNIT_EPISODES)
+    obs = np.zeros((UNIT_EPISODES, spec.obs_dim), np.float32)
+    reward = np.zeros(UNIT_EPISODES, np.float32)
+    for row in unit.rows:
+        options = {"task": int(unit.tasks[row])}
+        obs[row], _ = envs[row].reset(seed=reset_seed(unit.keys[row]), options=options)
+    carry = start(agent, hypotheses)
+    running = list(unit.rows)
+    for step in range(spec.horizon):
+        actions, carry = choose(agent, hypotheses, carry, obs, reward, keys, np.int32(step))
+        host_actions, before = np.asarray(actions), obs.copy()
+        for row in list(running):
+            obs[row], _, ended = _record_step(
+                episodes, row, step, envs[row], before[row], host_actions[row]
+            )
+            reward[row] = episodes.reward[row, step]
+            if ended:
+                running.remove(row)
+        if not running:
+            break
+    return Episodes(*(field[list(unit.rows)] for field in episodes))
+
+
+@lru_cache(maxsize=4)
+def _policy_program(policy: "Policy") -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """(memory at the start, the next action and memory), batched over a unit's episodes."""
+    import jax
+
+    def one(
+        agent: Any, hypothesis: Any, carry: Any, obs: Any, reward: Any, key: Any, step: Any
+    ) -> Any:
+        after_reward = policy.take_reward(agent, carry, reward)
+        carry = jax.tree.map(lambda a, b: jax.numpy.where(step > 0, a, b), after_reward, carry)
+        step_key = jax.random.fold_in(jax.random.wrap_key_data(key), step)
+        return policy.act(agent, hypothesis, carry, obs, step_key)
+
+    start = jax.jit(jax.vmap(policy.init_carry, in_axes=(None, 0)))
+    return start, jax.jit(jax.vmap(one, in_axes=(None, 0, 0, 0, 0, 0, None)))
+
+
+@lru_cache(maxsize=2 * UNIT_EPISODES)  # of two families, where their jobs overlap
+def _simulator(family: HostFamily, row: int) -> Any:
+    """A worker's own simulator of a family, one per row of its policy calls."""
+    return family.make_env()
+
+
+@lru_cache(maxsize=32)
+def _load_agent(file: str) -> Any:
+    import jax
+
+    with Path(file).open("rb") as stream:
+        return jax.tree.map(jax.device_put, pickle.load(stream))
+
+
+def _start_worker(directory: str) -> None:
+    """Runs first in every worker: the CPU, one thread, and an end when the parent has ended.
+
+    `directory` is the pool's; a parent that was killed cannot remove it.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel, directory), daemon=True).start()
+    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+
+
+def _end_with(sentinel: int, directory: str) -> None:
+    wait([sentinel])
+    shutil.rmtree(directory, ignore_errors=True)
+    os._exit(1)
+
+
+def _run(unit: Unit) -> Any:
+    return unit.run()
+
+
+def default_workers() -> int:
+    """One per core that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class WorkerPool:
+    """Spawned workers for any number of families; threads may share it.
+
+    `with WorkerPool() as pool: for episodes in pool.results(units): ...`
+    """
+
+    def __init__(self, num_workers: int = 0) -> None:
+        if not 0 <= num_workers <= MAX_WORKERS:
+            raise IdaqError(
+                f"--workers is {num_workers}.", f"Give 1 to {MAX_WORKERS:,}, or 0: one per core."
+            )
+        self.num_workers = num_workers or default_workers()
+        self._lock = threading.Lock()
+        self._deaths_in_a_row = 0
+        self._closed = False
+        self._executor: ProcessPoolExecutor | None = None
+        self._starter = ThreadPoolExecutor(1, initializer=_block_interrupts)
+        _remove_directories_of_the_dead()
+        self._directory = tempfile.TemporaryDirectory(prefix=f"idaq-{os.getpid()}-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers; what they were doing is dropped."""
+        with self._lock:
+            self._closed = True
+            self._starter.shutdown()
+            if self._executor is not None:
+                _kill(self._executor)
+                self._executor = None
+        self._directory.cleanup()
+
+    def check_open(self) -> None:
+        """Raise `CancelledError` where the pool is closed: whoever waits shall give up."""
+        if self._closed:
+            raise CancelledError("the worker pool is closed")
+
+    def share_agent(self, agent: Any) -> str:
+        """Put an agent where the workers can read it; the file ends with the pool."""
+        import jax
+
+        content = pickle.dumps(jax.tree.map(np.asarray, agent))
+        file = Path(self._directory.name) / hashlib.sha256(content).hexdigest()
+        if not file.exists():
+            with atomic_file(file) as temporary:
+                temporary.write_bytes(content)
+        return str(file)
+
+    def forget_agent(self, file: str) -> None:
+        """Remove a shared agent that no unit needs any more."""
+        Path(file).unlink(missing_ok=True)
+
+    def results(self, units: Iterable[Unit]) -> Iterator[Any]:
+        """The result of every unit, in order; a few units are in flight at a time."""
+        waiting: deque[tuple[Unit, ProcessPoolExecutor, Future[Any]]] = deque()
+        todo = iter(units)
+        exhausted = False
+        while True:
+            while not exhausted and len(waiting) < UNITS_PER_WORKER * self.num_workers:
+                unit = next(todo, None)
+                exhausted = unit is None
+                if unit is not None:
+                    waiting.append((unit, *self._submit(unit)))
+            if not waiting:
+                return
+            unit, executor, future = waiting.popleft()
+            try:
+                result = future.result()
+            except BrokenProcessPool:
+                self._replace(executor, unit)
+                waiting.appendleft((unit, *self._submit(unit)))
+                continue
+            self._deaths_in_a_row = 0
+            yield result
+
+    def _submit(self, unit: Unit) -> tuple[ProcessPoolExecutor, Future[Any]]:
+        while True:
+            with self._lock:
+                self.check_open()
+                if self._executor is None:
+                    self._executor = ProcessPoolExecutor(
+                        self.num_workers,
+                        mp_context=multiprocessing.get_context("spawn"),
+                        initializer=_start_worker,
+                        initargs=(self._directory.name,),
+                    )
+                executor = self._executor
+            try:
+                return executor, self._starter.submit(executor.submit, _run, unit).result()
+            except BrokenProcessPool:
+                self._replace(executor, unit)
+            except RuntimeError:  # one of the two was shut down in this very moment
+                self.check_open()
+                if self._executor is executor:
+                    raise
+
+    def _replace(self, broken: ProcessPoolExecutor, unit: Unit) -> None:
+        """Drop a pool in which a worker died; whoever comes first counts the death."""
+        with self._lock:
+            if self._executor is not broken:
+                return
+            _kill(broken)
+            self._executor = None
+            self._deaths_in_a_row += 1
+            if self._deaths_in_a_row >= MAX_DEATHS_IN_A_ROW:
+                raise IdaqError(
+                    f"Worker processes died {self._deaths_in_a_row} times in a row, the last time "
+                    f"at {type(unit).__name__}.",
+                    "Is there enough memory? Use fewer with --workers, or see the system log. "
+                    "In a script of your own, call idaq under `if __name__ == '__main__':`.",
+                )
+
+
+def _remove_directories_of_the_dead() -> None:
+    """A pool that was killed before it had workers could not remove its directory."""
+    for path in Path(tempfile.gettempdir()).glob("idaq-*-*"):
+        number = path.name.split("-")[1]
+        if number.isdigit() and not is_another_process(int(number)) and int(number) != os.getpid():
+            shutil.rmtree(path, ignore_errors=True)  # or it is another user's
+
+
+def _block_interrupts() -> None:
+    """Runs first in the thread that starts workers, which are deaf to Ctrl-C as it is.
+
+    Their parent hears of it, ends them and says what to do; it must not be in the middle of
+    starting one, or that one complains.
+    """
+    ensure_running()  # multiprocessing's tracker unblocks the signal where it starts later
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _kill(executor: ProcessPoolExecutor) -> None:
+    workers = getattr(executor, "_processes", None)  # `shutdown` forgets both
+    manager = getattr(executor, "_executor_manager_thread", None)
+    executor.shutdown(wait=False, cancel_futures=True)  # waits for one that is being started
+    processes = list(workers.values()) if workers is not None else []
+    for process in processes:
+        process.kill()
+    if manager is not None:  # Python's own clearing up at exit fails while it is at its last lines
+        manager.join(MANAGER_SECONDS)
+    for process in processes:
+        process.join()

@@ -1,0 +1,206 @@
+"""The training loop, the only one.
+
+A group of seeds is one compiled program: sampling inside, a chunk of updates per dispatch,
+donated buffers, seeds under `vmap`. The key of an update depends on the seed and the update's
+number alone, so a run that is killed and resumed from its checkpoint ends bit-identical.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from idaq.algos.base import Algorithm
+from idaq.algos.data import TrainData
+from idaq.engine.loading import fit_normaliser, load_episodes, load_rows, mean_return, returns_to_go
+from idaq.engine.starts import start_std, unrelated_starts
+from idaq.errors import IdaqError
+from idaq.runs.presets import TrainConfig
+from idaq.storage import checkpoint
+from idaq.storage.dataset import Dataset
+from idaq.storage.metrics import MetricsLog
+from idaq.types import Array, IntArray, PyTree
+
+INIT_STREAM, UPDATE_STREAM = 0, 1  # what a seed's key is folded with
+SEED_AXES = TrainData(
+    rows=None,  # type: ignore[arg-type]
+    task_start=None,
+    task_count=None,
+    train_tasks=0,
+    normaliser=0,  # type: ignore[arg-type]
+    start_std=0,
+    unrelated=0,
+    mean_return=0,
+)
+
+
+def train_data(
+    dataset: Dataset,
+    algorithm: Algorithm,
+    train_tasks: Sequence[IntArray],
+    reward_of: Callable[..., Any] | None = None,
+) -> TrainData:
+    """Data of a group of seeds: shared rows; tasks and normalisers with a leading seed axis.
+
+    `reward_of` is the family's, for an algorithm that relabels rewards.
+    """
+    rows, starts, counts = load_rows(dataset, algorithm.spec)
+    floor, discount = algorithm.config.std_floor, algorithm.return_discount
+    normalisers = [fit_normaliser(dataset, tasks, floor) for tasks in train_tasks]
+    return TrainData(
+        rows=rows,
+        task_start=starts,
+        task_count=counts,
+        train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
+        normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
+        start_std=jnp.stack(
+            [jnp.asarray(start_std(dataset, tasks), jnp.float32) for tasks in train_tasks]
+        ),
+        unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
+        mean_return=jnp.stack([mean_return(dataset, tasks) for tasks in train_tasks]),
+        episodes=load_episodes(dataset),
+        return_to_go=None if discount is None else returns_to_go(dataset, discount),
+        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
+    )
+
+
+def one_seed(data: TrainData, index: int) -> TrainData:
+    """The view of one seed of a group."""
+    pick = partial(jax.tree.map, lambda x: x[index])
+    return data._replace(
+        train_tasks=data.train_tasks[index],
+        normaliser=pick(data.normaliser),
+        start_std=data.start_std[index],
+        unrelated=data.unrelated[index],
+        mean_return=data.mean_return[index],
+    )
+
+
+def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:
+    """`vmap` over the seed axis; a group of one runs the unbatched program.
+
+    On a CPU seeds train in groups of one, so that a seed's bits do not depend on the others.
+    """
+    if num_seeds > 1:
+        return jax.vmap(function, in_axes=in_axes)
+
+    def single(*arguments: Any) -> Any:
+        def first(argument: Any, axes: Any) -> Any:
+            if axes is None:
+                return argument
+            if isinstance(axes, TrainData):
+                return one_seed(argument, 0)
+            return jax.tree.map(lambda x: x[0], argument)
+
+        result = function(*(first(a, x) for a, x in zip(arguments, in_axes, strict=True)))
+        return jax.tree.map(lambda x: x[None], result)
+
+    return single
+
+
+@partial(jax.jit, static_argnums=0)
+def new_state(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
+    """The first state of a group of seeds."""
+    init_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, INIT_STREAM)
+    return over_seeds(algorithm.init, (SEED_AXES, 0), keys.shape[0])(data, init_keys)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def run_updates(
+    algorithm: Algorithm, state: PyTree, data: TrainData, keys: Array, first: Array, num: Array
+) -> tuple[PyTree, dict[str, Any]]:
+    """`num` updates, the first of which has number `first`; metrics are means over them."""
+
+    def train_seed(state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
+        key = jax.random.fold_in(key, UPDATE_STREAM)
+        shapes = jax.eval_shape(algorithm.update, state, data, key)[1]
+        zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+        def body(offset: Array, loop: Any) -> Any:
+            state, sums = loop
+            update_key = jax.random.fold_in(key, first + offset)
+            state, metrics = algorithm.update(state, data, update_key)
+            return state, jax.tree.map(jnp.add, sums, metrics)
+
+        state, sums = jax.lax.fori_loop(0, num, body, (state, zeros))
+        return state, jax.tree.map(lambda x: x / num, sums)
+
+    return over_seeds(train_seed, (0, SEED_AXES, 0), keys.shape[0])(state, data, keys)  # type: ignore[no-any-return]
+
+
+def train_group(
+    algorithm: Algorithm,
+    config: TrainConfig,
+    data: TrainData,
+    seeds: Sequence[int],
+    checkpoint_file: Path,
+    metrics_directories: Sequence[Path],
+    on_progress: Callable[[int], None],
+    on_agents: Callable[[int, list[PyTree]], None] | None = None,
+    agents_every_updates: int = 0,
+) -> list[PyTree]:
+    """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed.
+
+    `on_agents` is given the agents of every so many updates, a multiple of the updates between
+    two lines of the log, so that training is the same with and without it.
+    """
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    state, done = new_state(algorithm, data, keys), 0
+    if checkpoint_file.is_file():
+        state, header = checkpoint.load(checkpoint_file, state)
+        done = int(header["updates_done"])
+    with ExitStack() as stack:
+        logs = [stack.enter_context(MetricsLog(place, done)) for place in metrics_directories]
+        on_progress(done)
+        while done < config.num_updates:
+            phase, phase_end = _phase(algorithm, done)
+            until = min(
+                _next_multiple(done, config.log_every_updates),
+                _next_multiple(done, config.checkpoint_every_updates),
+                phase_end or config.num_updates,
+                config.num_updates,
+            )
+            state, metrics = run_updates(phase, state, data, keys, done, until - done)
+            done = until
+            host_metrics = jax.device_get(metrics)
+            for index, (seed, log) in enumerate(zip(seeds, logs, strict=True)):
+                row = {name: float(value[index]) for name, value in host_metrics.items()}
+                log.write(done, row)
+                if any(math.isnan(value) for value in row.values()):
+                    raise diverged(seed, done)
+            if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
+                header = {"updates_done": done, "seeds": list(seeds)}
+                checkpoint.save(checkpoint_file, state, header)
+            if on_agents is not None and done % agents_every_updates == 0:
+                on_agents(done, _agents(algorithm, state, data, len(seeds)))
+            on_progress(done)
+    return _agents(algorithm, state, data, len(seeds))
+
+
+def diverged(seed: int, num_updates: int) -> IdaqError:
+    return IdaqError(
+        f"The training of seed {seed} diverged within {num_updates:,} updates: its numbers are not "
+        "finite any more.",
+        "Lower the learning rates, or look for extreme values in the data.",
+    )
+
+
+def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:
+    states = [jax.tree.map(lambda x, i=index: x[i], state) for index in range(num)]
+    return [algorithm.finish(s, one_seed(data, i)) for i, s in enumerate(states)]
+
+
+def _phase(algorithm: Algorithm, update: int) -> tuple[Algorithm, int | None]:
+    """The algorithm as it does that update, and the first update of its next phase, if any."""
+    begun = [phase for phase in algorithm.phases if phase[0] <= update]
+    coming = algorithm.phases[len(begun) :]
+    return begun[-1][1], coming[0][0] if coming else None
+
+
+def _next_multiple(value: int, step: int) -> int:
+    return (value // step + 1) * step

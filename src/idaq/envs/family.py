@@ -1,0 +1,158 @@
+"""What a task family is.
+
+A family is a named set of tasks with one observation space, one action space and one horizon.
+Its functions take a task by *index*; `task_params`, what differs between the tasks, is metadata
+for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.errors import IdaqError
+from idaq.types import Array, Spec, TaskSplit
+
+if TYPE_CHECKING:
+    import gymnasium
+
+MAX_SEED = 2**32 - 1
+TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
+
+
+class Step(NamedTuple):
+    """What one environment step returns."""
+
+    obs: Any  # [obs_dim]
+    reward: Any  # []
+    terminated: Any  # [] bool
+    success: Any  # [] bool
+
+
+class TaskFamily(Protocol):
+    """A named set of tasks: what is common to both kinds. Instances are hashable."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int:
+        """Raised whenever the results of this family change."""
+        ...
+
+    @property
+    def spec(self) -> Spec: ...
+
+    @property
+    def num_tasks(self) -> int: ...
+
+    @property
+    def task_params(self) -> NDArray[np.float32]:
+        """[num_tasks, ...]; for people, not for agents."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class JaxFamily(TaskFamily, Protocol):
+    """Tasks whose dynamics are pure JAX functions."""
+
+    def reset(self, task: Array, key: Array) -> tuple[Any, Any]:
+        """(environment state, first observation)."""
+        ...
+
+    def step(self, task: Array, state: Any, action: Array, key: Array) -> tuple[Any, Step]: ...
+
+    def expert(self, task: Array, obs: Array, key: Array) -> Any:
+        """An action of the task's own behaviour policy, which knows the task."""
+        ...
+
+
+class Expert(Protocol):
+    """A behaviour policy that is tied to one simulator and may look inside it."""
+
+    def reset(self) -> None:
+        """A new episode begins; the simulator has been reset."""
+        ...
+
+    def act(
+        self, obs: NDArray[np.float32], info: dict[str, Any], rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """The next action; `info` is what the last reset or step reported."""
+        ...
+
+
+class HostFamily(TaskFamily, Protocol):
+    """Tasks of a Gymnasium simulator, which runs in worker processes (see `idaq.engine.pool`)."""
+
+    def check_simulator(self) -> None:
+        """Raise an error with the remedy where the simulator is not installed."""
+        ...
+
+    def make_env(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
+        """A simulator that `reset(seed=..., options={"task": index})` puts on any of the tasks.
+
+        An episode depends on the task, the seed and the actions alone, never on what the simulator
+        did before. `info["success"]` is read where the spec says that there is success.
+        """
+        ...
+
+
+class ScriptedHostFamily(HostFamily, Protocol):
+    """A simulator whose behaviour policy is written down, not learned."""
+
+    def make_expert(self, env: "gymnasium.Env[Any, Any]") -> Expert:
+        """The behaviour policy of whatever task that simulator is on."""
+        ...
+
+
+def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
+    """Whether the family's episodes are run by worker processes."""
+    return hasattr(family, "make_env")
+
+
+def has_scripted_expert(family: TaskFamily) -> bool:
+    """Whether a behaviour policy of the family is written down."""
+    return is_jax_family(family) or is_scripted(family)
+
+
+def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
+    """Whether a simulator's behaviour policy is written down."""
+    return hasattr(family, "make_expert")
+
+
+def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
+    """Whether the family's dynamics are JAX functions."""
+    return not is_host_family(family)
+
+
+def reward_function(family: TaskFamily) -> Callable[..., Any] | None:
+    """(task, obs, action, next_obs) -> reward as a JAX function, where a family offers it.
+
+    It is the reward oracle of algorithms that relabel: the family's method `reward_of`.
+    """
+    return getattr(family, "reward_of", None)
+
+
+def split_tasks(num_tasks: int, seed: int) -> TaskSplit:
+    """The 80/20 split of a seed: drawn at random, disjoint, sorted."""
+    order = np.random.default_rng([seed, num_tasks]).permutation(num_tasks)
+    num_train = round(TRAIN_SHARE * num_tasks)
+    return TaskSplit(train=np.sort(order[:num_train]), test=np.sort(order[num_train:]))
+
+
+def validation_split(num_tasks: int, seed: int) -> TaskSplit:
+    """The training tasks of a seed, split once more; test tasks appear on neither side.
+
+    Hyper-parameters are chosen on this split, so that test tasks stay unseen.
+    """
+    outer = split_tasks(num_tasks, seed)
+    inner = split_tasks(len(outer.train), seed)
+    return TaskSplit(train=outer.train[inner.train], test=outer.train[inner.test])
+
+
+def check_seed(seed: int) -> None:
+    """Seeds are 32-bit numbers: beyond that, two of them would give the same random numbers."""
+    if not 0 <= seed <= MAX_SEED:
+        raise IdaqError(f"Seed {seed} is out of range.", f"Give a seed of 0 to {MAX_SEED:,}.")

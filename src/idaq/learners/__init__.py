@@ -1,0 +1,1 @@
+"""Offline learners: the policy behind a task embedding."""

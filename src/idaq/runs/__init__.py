@@ -1,0 +1,1 @@
+"""A run from its directory to its summary."""

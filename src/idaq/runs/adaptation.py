@@ -1,0 +1,193 @@
+"""Adaptation on a run directory: the raw results of one method for every seed."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from idaq.adapt import check_method_of, make_adapter, method_names, needs_models
+from idaq.adapt.base import Adapter
+from idaq.adapt.config import AdaptConfig
+from idaq.algos import make_algorithm
+from idaq.algos.base import Algorithm
+from idaq.config import to_dict
+from idaq.engine.logged_episodes import expert_episodes
+from idaq.engine.meta_test import evaluate
+from idaq.engine.pool import WorkerPool
+from idaq.engine.rollout import Rollouts, make_rollouts
+from idaq.envs import get_family
+from idaq.envs.family import TaskFamily
+from idaq.errors import IdaqError
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.presets import RunConfig, has_models
+from idaq.runs.training import open_run_data, run_config, split_of
+from idaq.storage import checkpoint
+from idaq.storage.atomic import atomic_file, write_json
+from idaq.storage.dataset import Dataset
+from idaq.types import Array, PyTree
+
+ADAPT_STREAM = 2  # what a seed's key is folded with; training uses 0 and 1
+RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a directory of RUN/adapt
+
+
+def run_rollouts(run: RunDir, pool: WorkerPool) -> Rollouts:
+    """What a run's agents act in; its methods share the episodes that are the same."""
+    family, config = get_family(run.manifest()["identity"]["family"]), run_config(run)
+    return make_rollouts(family, make_algorithm(config.algorithm, family.spec), pool)
+
+
+def adapt_run(
+    run: RunDir,
+    method: str,
+    rollouts: Rollouts,
+    *,
+    config: AdaptConfig | None = None,
+    name: str | None = None,
+    data: Path | None = None,
+    resume: bool = False,
+) -> None:
+    """Adapt every seed's agent to its test tasks, and store the raw results under `name`."""
+    family, resolved = get_family(run.manifest()["identity"]["family"]), run_config(run)
+    config, name = config or resolved.adapt, method if name is None else name
+    algorithm = make_algorithm(resolved.algorithm, family.spec)
+    adapter = make_adapter(method, config, algorithm)
+    _check_adaptation(run, method, name, resolved, data)
+    identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
+    _check_same_results(run, name, identity, resume)
+    started = time.monotonic()
+    todo = [g for g in run.groups() if not all(run.result_file(name, s).is_file() for s in g)]
+    given = expert_source(run, data, family) if method == "expert-context" and todo else None
+    for group in todo:
+        results = adapt_group(run, rollouts, algorithm, adapter, config, group, given)
+        write_json(run.adapt(name) / "config.json", identity)
+        for seed, arrays in zip(group, results, strict=True):
+            place = run.result_file(name, seed)
+            with atomic_file(place) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, **arrays)
+    if todo:
+        run.record_time(f"adapt_{name}_s", time.monotonic() - started)
+
+
+def _check_adaptation(
+    run: RunDir, method: str, name: str, config: RunConfig, data: Path | None
+) -> None:
+    """Everything that can be known to be wrong before an episode is run."""
+    check_method_of(config.algorithm.kind, method)
+    check_models(method, config)
+    if not RESULT_NAME.fullmatch(name) or (name != method and name in method_names()):
+        raise IdaqError(
+            f"'{name}' cannot be the --name of results of '{method}'.",
+            "Give a name of its own, of letters, digits, '-', '_' and '.'.",
+        )
+    if data is not None and method != "expert-context":
+        raise IdaqError(f"'{method}' takes no --data.", "Only expert-context is given a dataset.")
+    missing = [seed for seed in run.seeds() if not run.agent_file(seed).is_file()]
+    if missing or not run.seeds():
+        raise IdaqError(
+            f"'{run.path}' has not finished training (seeds {missing or 'none'}).",
+            "Finish it with the same command and --resume.",
+        )
+
+
+def check_models(method: str, config: RunConfig) -> None:
+    if needs_models(method) and not has_models(config):
+        raise IdaqError(
+            f"'{method}' needs reward and dynamics models, and this run has none.",
+            "Train with --ensemble-size 4, or choose another method.",
+        )
+
+
+def _check_same_results(run: RunDir, name: str, identity: dict[str, Any], resume: bool) -> None:
+    file = run.adapt(name) / "config.json"
+    if not file.is_file():
+        return
+    if not resume:
+        raise IdaqError(
+            f"'{run.adapt(name)}' holds results already.",
+            "Add --resume to complete or show them, or give other ones another --name.",
+        )
+    if read_json(file) != identity:
+        raise IdaqError(
+            f"'{run.adapt(name)}' was made with other options.",
+            "Give the same ones, or store these under another --name.",
+        )
+
+
+def adapt_group(
+    run: RunDir,
+    rollouts: Rollouts,
+    algorithm: Algorithm,
+    adapter: Adapter,
+    config: AdaptConfig,
+    group: list[int],
+    expert_data: Dataset | None,
+    updates: int | None = None,
+) -> list[dict[str, Any]]:
+    """The raw results of a group of seeds, one set of arrays per seed.
+
+    With `updates`, of the agents that they were after so many.
+    """
+    family = rollouts.family
+    splits = [split_of(run, family, seed) for seed in group]
+    agents = [
+        load_agent(run, algorithm, seed, len(split.train), updates)
+        for seed, split in zip(group, splits, strict=True)
+    ]
+    given = None
+    if expert_data is not None:
+        chosen = [
+            expert_episodes(expert_data, family, split.test, seed, config.num_expert_episodes)
+            for seed, split in zip(group, splits, strict=True)
+        ]
+        given = jax.tree.map(lambda *x: jnp.stack(x), *chosen)
+    results = evaluate(
+        rollouts,
+        adapter,
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents),
+        jnp.stack([jnp.asarray(split.test, jnp.int32) for split in splits]),
+        jnp.stack([adaptation_key(seed) for seed in group]),
+        given,
+    )
+    return [
+        {"tasks": split.test} | {key: value[index] for key, value in results.items()}
+        for index, split in enumerate(splits)
+    ]
+
+
+def adaptation_key(seed: int) -> Array:
+    """What all adaptation of a seed is drawn from."""
+    return jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
+
+
+def load_agent(
+    run: RunDir,
+    algorithm: Algorithm,
+    seed: int,
+    num_train_tasks: int,
+    updates: int | None = None,
+) -> PyTree:
+    """A seed's trained agent, or an error where the file is another's."""
+    file = run.agent_file(seed, updates)
+    agent, header = checkpoint.load(file, algorithm.agent_shapes(num_train_tasks))
+    if header.get("seed") != seed:
+        raise IdaqError(
+            f"'{file}' is the agent of seed {header.get('seed')}.",
+            "Remove it and train again with --resume, or restore the file from a copy.",
+        )
+    return agent
+
+
+def expert_source(run: RunDir, data: Path | None, family: TaskFamily) -> Dataset:
+    """The data that expert context is taken from: given, the run's own, or that trained on."""
+    trained_on = run.manifest()["provenance"].get("dataset")
+    place = data or (Path(trained_on) if trained_on else run.data)
+    if not place.is_dir():
+        raise IdaqError(
+            f"Expert context needs the data of '{run.path}', and '{place}' is not there.",
+            "Name the dataset with --data.",
+        )
+    return open_run_data(run, place, family)

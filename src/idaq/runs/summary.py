@@ -1,0 +1,131 @@
+"""`summary.json`: one row per adaptation method, computed from the raw results."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.adapt import DEFAULT_METHODS
+from idaq.errors import IdaqError
+from idaq.runs.directory import RunDir, read_json
+from idaq.runs.statistics import bootstrap_interval, capped_score, normalised_score, per_seed_mean
+from idaq.storage.atomic import write_json
+from idaq.storage.describe import successful_return
+
+_REMEDY = "Remove it and adapt again with --resume."
+RawResults = dict[str, NDArray[Any]]
+
+
+def load_results(run: RunDir, name: str, seed: int) -> RawResults:
+    """The raw arrays of one seed, [tasks, ...]."""
+    file = run.result_file(name, seed)
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            results = dict(arrays)
+    except Exception as error:  # whatever a damaged file makes of numpy's reader
+        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
+    returns = results.get("returns")
+    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
+        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
+    return results
+
+
+def summarise(run: RunDir) -> dict[str, Any]:
+    """Compute the summary of all results that there are, write it, and return it."""
+    summary = summary_of(run)
+    write_json(run.summary_file, summary)
+    return summary
+
+
+def summary_of(run: RunDir) -> dict[str, Any]:
+    """The summary of all results that there are."""
+    identity = run.manifest()["identity"]
+    seeds = run.seeds()
+    rows = []
+    for name in sorted(run.adapt_names(), key=method_order):
+        done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
+        if done == seeds and seeds:
+            rows.append(_row(run, identity["algo"], name, seeds))
+    return {
+        "family": identity["family"],
+        "quality": data_quality(run),
+        "preset": identity["preset"],
+        "split": identity["split"],
+        "seeds": seeds,
+        "rows": rows,
+    }
+
+
+def data_quality(run: RunDir) -> str:
+    """The quality of the data that a run was trained on."""
+    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
+    return str(data.get("quality") or "expert")
+
+
+def subject_of(family: str, quality: str, algo: str) -> str:
+    """What a run is about, in words; expert data and FOCAL go without saying."""
+    data = [] if quality == "expert" else [f"{quality} data"]
+    return ", ".join([family, *data, *([] if algo == "focal" else [algo])])
+
+
+def method_order(name: str) -> tuple[int, str]:
+    """The paper's methods first, in its order; then the others by name."""
+    known = DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else len(DEFAULT_METHODS)
+    return known, name
+
+
+def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
+    values = seed_values(run, name, seeds)
+    shape = load_results(run, name, seeds[0])["returns"].shape
+    row: dict[str, Any] = {"algo": algo, "method": name}
+    row |= _mean_and_interval("mean", "ci95", values.pop("mean"))
+    row |= {"success": None, "episodes": int(shape[1]), "tasks": int(shape[0])}
+    for what, per_seed in values.items():
+        row |= _mean_and_interval(what, f"{what}_ci95", per_seed)
+    return row
+
+
+def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
+    """What a method's final episode brought every seed, averaged over tasks; each [seeds].
+
+    `mean` is the return and, where the family has success, `success` and the scores are there:
+    `score` is the return over that of the successful logged episodes of the same tasks (where
+    there are any), `score_capped` the same and at most 1, `score_dataset` over the dataset's mean.
+    """
+    results = [load_results(run, name, seed) for seed in seeds]
+    if len({r["returns"].shape for r in results}) > 1:
+        raise IdaqError(
+            f"The results in '{run.adapt(name)}' differ in shape between seeds.",
+            "Remove them and adapt again with --resume.",
+        )
+    final = np.stack([r["returns"][:, -1] for r in results])  # [seeds, tasks]
+    values = {"mean": per_seed_mean(final)}
+    if all("success" in r for r in results):
+        success = np.stack([r["success"][:, -1] for r in results])
+        values["success"] = per_seed_mean(success)
+        values |= _scores(run, final, [r["tasks"].tolist() for r in results])
+    return values
+
+
+def _scores(
+    run: RunDir, final: NDArray[Any], tasks: list[list[int]]
+) -> dict[str, NDArray[np.float64]]:
+    if not run.dataset_file.is_file():
+        return {}
+    data = read_json(run.dataset_file)
+    expert = [successful_return(data, each) for each in tasks]
+    values: dict[str, NDArray[np.float64]] = {}
+    if all(value is not None for value in expert):
+        pairs = [(returns[None], value) for returns, value in zip(final, expert, strict=True)]
+        values["score"] = np.concatenate(
+            [normalised_score(r, v) for r, v in pairs if v is not None]
+        )
+        values["score_capped"] = np.concatenate(
+            [capped_score(r, v) for r, v in pairs if v is not None]
+        )
+    values["score_dataset"] = normalised_score(final, data["mean_return"])
+    return values
+
+
+def _mean_and_interval(mean: str, interval: str, per_seed: NDArray[Any]) -> dict[str, Any]:
+    return {mean: float(per_seed.mean()), interval: list(bootstrap_interval(per_seed))}

@@ -1,0 +1,1 @@
+"""Files and directories, and nothing of reinforcement learning."""

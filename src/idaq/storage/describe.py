@@ -1,0 +1,43 @@
+"""What a dataset returned, task by task: the scale on which an agent's returns are read."""
+
+from typing import Any
+
+import numpy as np
+
+from idaq.storage.dataset import Dataset
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Per task: episodes and mean return and, where success is recorded, the same of successes.
+
+    Those are the scripted expert's own where it did not log the data.
+    """
+    task, returns = dataset.arrays["episode_task"], dataset.episode_returns()
+    success = dataset.episode_success()
+    num_episodes = np.bincount(task, minlength=dataset.num_tasks)
+    total = np.bincount(task, weights=returns, minlength=dataset.num_tasks)
+    description: dict[str, Any] = {
+        "quality": dataset.metadata.get("quality"),
+        "mean_return": float(returns.mean()),
+        "episodes": num_episodes.tolist(),
+        "returns": (total / num_episodes).tolist(),
+    }
+    if success is not None:
+        num = np.bincount(task[success], minlength=dataset.num_tasks)
+        total = np.bincount(task[success], weights=returns[success], minlength=dataset.num_tasks)
+        description["success"] = float(success.mean())
+        description["successes"] = num.tolist()
+        description["successful_returns"] = (total / np.maximum(num, 1)).tolist()
+    expert = dataset.metadata.get("expert")
+    if isinstance(expert, dict):  # others logged the data, and scores are relative to the expert
+        description |= expert
+    return description
+
+
+def successful_return(description: dict[str, Any], tasks: list[int]) -> float | None:
+    """The mean return of the successful episodes of some tasks; None where there are none."""
+    if "successes" not in description:
+        return None
+    num = np.asarray(description["successes"], np.float64)[tasks]
+    returns = np.asarray(description["successful_returns"], np.float64)[tasks]
+    return float((num * returns).sum() / num.sum()) if num.sum() > 0 else None

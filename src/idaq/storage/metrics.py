@@ -1,0 +1,100 @@
+"""Training metrics: JSON lines are the record, TensorBoard event files are made from them.
+
+Lines after the last checkpoint are dropped when training resumes from it, so that the record of
+an interrupted run is that of an uninterrupted one.
+"""
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from idaq.storage.atomic import atomic_file, writing
+
+FILE_NAME = "metrics.jsonl"
+EVENT_FILE_NAME = "tensorboard/events.out.tfevents.0.idaq"
+
+
+class MetricsLog:
+    """One seed's metrics: `with MetricsLog(directory, done) as log: log.write(n, values)`."""
+
+    def __init__(self, directory: Path, from_update: int) -> None:
+        """Continue after `from_update`; what was logged later is dropped."""
+        self._file = directory / FILE_NAME
+        kept = [row for row in read_metrics(self._file) if row["update"] <= from_update]
+        with atomic_file(self._file) as temporary:
+            temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
+        with writing(directory):
+            self._events = _event_writer(directory / EVENT_FILE_NAME)
+            for row in kept:
+                self._write_event(row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, update: int, values: dict[str, float]) -> None:
+        row = {"update": update, **values}
+        with writing(self._file), self._file.open("a", encoding="utf-8") as stream:
+            stream.write(_line(row))
+            stream.flush()
+            os.fsync(stream.fileno())  # the record is never behind the checkpoint
+            self._write_event(row)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._events is not None:
+            with writing(self._file.parent / EVENT_FILE_NAME):
+                self._events.close()
+
+    def _write_event(self, row: dict[str, Any]) -> None:
+        if self._events is None:
+            return
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [
+            Summary.Value(tag=f"train/{name}", simple_value=value)
+            for name, value in row.items()
+            if name != "update"
+        ]
+        event = Event(step=row["update"], summary=Summary(value=values))
+        self._events.write(event.SerializeToString())
+        self._events.flush()
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """All whole lines; a last line that was cut off is not one."""
+    if not file.is_file():
+        return []
+    rows = []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(row, dict) or not isinstance(row.get("update"), int):
+            break
+        rows.append(row)
+    return rows
+
+
+def _event_writer(file: Path) -> Any:
+    """A writer of a fresh event file, or None where the tensorboard package is not installed."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+    except ImportError:
+        return None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    writer = RecordWriter(file.open("wb"))
+    writer.write(Event(file_version="brain.Event:2").SerializeToString())
+    return writer

@@ -1,0 +1,190 @@
+"""The operations that the speed benchmark counts are those that the compiled update does."""
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import jax
+import pytest
+
+from idaq.algos import make_algorithm
+from idaq.algos.focal import Config
+from idaq.behaviour.config import behaviour_config
+from idaq.behaviour.sac import Sac
+from idaq.bench.speed.flops import agent_flops, ensemble_flops, sac_flops, update_flops
+from idaq.bench.speed.measure import (
+    AUTHORS_SECONDS,
+    ML1,
+    ONLINE,
+    cases,
+    random_data,
+    random_replay,
+    speed_tables,
+)
+from idaq.bench.speed.profile import KINDS
+from idaq.engine.train import one_seed
+from idaq.envs import get_family
+
+SHAPE = re.compile(r"%?([\w.\-]+) = f32\[([\d,]*)\]")
+DOT = re.compile(
+    r"= f32\[([\d,]*)\][^=]*? dot\((?:f32\[[\d,]*\]\S* )?%([\w.\-]+), .*?"
+    r"lhs_contracting_dims=\{(\d+)\}"
+)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
+
+
+def compiled_products(name: str) -> int:
+    """Operations of all matrix products in the compiled update of a case."""
+    _, spec, config = cases()[name]
+    algorithm = make_algorithm(config, spec)
+    data, key = one_seed(random_data(spec), 0), jax.random.key(0)
+    state = jax.eval_shape(algorithm.init, data, key)
+    return products_in(jax.jit(algorithm.update).lower(state, data, key).compile())
+
+
+def products_in(program: Any) -> int:
+    text = str(program.as_text())
+    shapes = dict(SHAPE.findall(text))
+    products = [
+        2 * math.prod(numbers(out)) * numbers(shapes[left])[int(axis)]
+        for out, left, axis in DOT.findall(text)
+    ]
+    return sum(products)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FOCAL (paper), ML1",
+        "FOCAL (paper), Point",
+        "cloning (default), ML1",
+        "OP+CL (paper), ML1",
+        "MACAW (paper), ML1",
+    ],
+)
+def test_no_product_is_computed_and_thrown_away(name: str) -> None:
+    _, spec, config = cases()[name]
+    counted = update_flops(make_algorithm(config, spec))
+    # the dual critic's pass at the policy's action is done for two losses and counted once; OP+CL
+    # gets a gradient for the columns of the state beside those of z; products with a single column
+    # are not all compiled as such
+    assert 0.99 * counted <= compiled_products(name) <= 1.025 * counted
+
+
+def test_borels_phases_by_hand() -> None:
+    _, spec, config = cases()["BOReL (paper), Point"]
+    first, second = (update_flops(each) for _, each in make_algorithm(config, spec).phases)
+    steps, embed = 40, 2 * (2 + 2 + 1) * 32
+    gru = embed + 2 * 384 * (32 + 128)
+    head = 2 * 128 * 10
+    layers = [2 * 11 * 32, 2 * 32 * 32, 2 * 32]  # of the decoder: 5 + 2 + 2 + 2 inputs
+    pair = 3 * sum(layers) - layers[0] + 2 * 5 * 32
+    encoder = steps * (3 * gru - embed) + (steps + 1) * 3 * head
+    assert first == 16 * (encoder + (steps + 1) * steps * pair)
+
+    def forward(inputs: int, outputs: int) -> int:
+        return 2 * (inputs * 128 + 128 * 128 + 128 * outputs)
+
+    def train(inputs: int, outputs: int) -> int:
+        return 3 * forward(inputs, outputs) - 2 * inputs * 128
+
+    state = 2 + 10  # with mean and log variance
+    to_action = 2 * forward(state + 2, 1) - 2 * (state + 2) * 128 + 2 * 2 * 128
+    learner = train(state, 4) + 2 * train(state + 2, 1) + train(state, 1)
+    learner += forward(state, 1) + 2 * to_action
+    assert second == 16 * (steps * gru + (steps + 1) * head) + 256 * learner
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_the_online_learner_computes_no_more_than_is_counted(name: str) -> None:
+    spec = get_family(name).spec
+    sac, key = Sac(behaviour_config(name).sac, spec, 1), jax.random.key(0)
+    replay, state = random_replay(spec), jax.eval_shape(sac.init, key)
+    found = products_in(jax.jit(sac.update).lower(state, replay, key).compile())
+    # products with the critics' single output are done elsewhere, element by element
+    assert 0.995 * sac_flops(sac) <= found <= 1.001 * sac_flops(sac)
+
+
+def test_the_papers_update_by_hand() -> None:
+    _, spec, config = cases()["FOCAL (paper), ML1"]
+    assert isinstance(config, Config)
+    rows, context = 16 * 256, 16 * 400
+
+    def forward(inputs: int, outputs: int) -> int:
+        return 2 * (inputs * 200 + 200 * 200 + 200 * 200 + 200 * outputs)
+
+    def train(inputs: int, outputs: int) -> int:
+        return 3 * forward(inputs, outputs) - 2 * inputs * 200
+
+    def to_action(inputs: int) -> int:
+        return 2 * forward(inputs, 1) - 2 * inputs * 200 + 2 * 4 * 200
+
+    q, v = 39 + 20 + 4, 39 + 20
+    per_row = 2 * train(q, 1) + train(v, 1) + forward(v, 1) + train(v, 8) + 2 * to_action(q)
+    per_row += 9 * train(q, 1) + 2 * forward(v, 8) + to_action(q) - forward(q, 1)
+    assert agent_flops(config, spec) == context * train(39 + 4 + 1, 20) + rows * per_row
+    assert round(agent_flops(config, spec) / 1e9, 1) == 37.6  # as docs/speed.md says
+
+
+def test_models_are_counted_apart() -> None:
+    _, spec, config = cases()["FOCAL (paper), ML1 + models"]
+    assert isinstance(config, Config)
+    assert spec == ML1
+    assert round(ensemble_flops(config, spec) / 1e9, 1) == 18.2
+    assert ensemble_flops(replace(config, ensemble=None), spec) == 0
+    assert agent_flops(config, spec) == agent_flops(replace(config, ensemble=None), spec)
+
+
+def measured(learners: list[dict[str, Any]]) -> dict[str, Any]:
+    """As `measure` returns it."""
+    row = {
+        "seconds_per_update": 0.25,
+        "updates_per_second": 4.0,
+        "gflop_per_update": 40.0,
+        "gflop_s": 160.0,
+        "matmul_gflop_s": 200.0,
+        "share_of_matmul": 0.8,
+        "authors_seconds_per_update": AUTHORS_SECONDS["ml1"],
+        "profile": None,
+    }
+    return {
+        "device": "cpu: test",
+        "learners": [row | learner for learner in learners],
+        "models_alone": {"seconds_per_update": 0.1, "share_of_matmul": 0.7},
+        "adaptation": [{"tasks": 1, "steps": 400, "microseconds_per_step": 20.0}],
+        "stepping": [
+            {
+                "family": "ml1/push",
+                "workers": 2,
+                "steps_s": 7000.0,
+                "one_worker_steps_s": 3600.0,
+                "share_of_all_cores": 0.97,
+            }
+        ],
+        "peak_memory_mb": {"process": 1000.0},
+    }
+
+
+def test_tables_show_every_case() -> None:
+    result = measured([{"name": name} for name in cases()])
+    learners, adaptation, stepping = speed_tables(result)
+    assert stepping.row_count == 1
+    assert speed_tables(result | {"stepping": []})[2].row_count == 0
+    assert learners.row_count == len(cases())
+    assert adaptation.row_count == 1
+    assert "200 GFLOP/s" in str(learners.caption)
+
+
+def test_tables_show_where_the_time_goes_where_it_was_measured() -> None:
+    shares = dict.fromkeys([*KINDS, "other"], 0.125) | {"products": 0.5}
+    profile = {"shares": shares, "products_share_of_matmul": 0.75}
+    result = measured([{"name": "one", "profile": profile}, {"name": "other"}])
+    learners, profiles, _, _ = speed_tables(result)
+    assert learners.row_count == 2
+    cells = [list(column.cells) for column in profiles.columns]
+    assert cells[:2] == [["one"], ["50%"]]
+    assert cells[-1] == ["75%"]
