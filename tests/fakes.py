@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt import make_adapter
-from idaq.adapt.config import AdaptConfig
-from idaq.algos.base import Prediction
+from idaq.adapt.methods import make_adapter
 from idaq.algos.data import TrainData
 from idaq.engine.meta_test import Results
 from idaq.envs.family import Step
+from idaq.judges.ensemble import Prediction
 from idaq.runs.directory import FORMAT_VERSION, RunDir
+from idaq.settings import AdaptConfig
 from idaq.storage.atomic import write_json
 from idaq.types import Array, Episodes, PyTree, Spec
 from tests.tiny import QUICK
@@ -52,6 +52,14 @@ class ActsAsBelieved:
     def return_discount(self) -> float | None:
         return None
 
+    @property
+    def offers(self) -> frozenset[str]:
+        return frozenset({"ensemble"})
+
+    @property
+    def relabels(self) -> bool:
+        return False
+
     def init(self, data: TrainData, key: Array) -> PyTree:
         raise NotImplementedError
 
@@ -75,15 +83,15 @@ class ActsAsBelieved:
     def logged_return(self, agent: PyTree) -> Any:
         return agent["logged_return"]
 
-    def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
+    def read(self, agent: PyTree, episode: Episodes, hypothesis: PyTree) -> Prediction:
         offsets = agent["reward_offsets"][:, None] * jnp.linalg.norm(hypothesis)
-        shape = (len(agent["reward_offsets"]), *episodes.next_obs.shape)
+        shape = (len(agent["reward_offsets"]), *episode.next_obs.shape)
         return Prediction(
-            reward=episodes.reward,
-            next_obs=episodes.next_obs,
-            rewards=episodes.reward + offsets,
-            next_observations=jnp.broadcast_to(episodes.next_obs, shape),
-            valid=episodes.valid,
+            reward=episode.reward,
+            next_obs=episode.next_obs,
+            rewards=episode.reward + offsets,
+            next_observations=jnp.broadcast_to(episode.next_obs, shape),
+            valid=episode.valid,
         )
 
     def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:

@@ -37,7 +37,7 @@ SMALL_NETWORKS = {  # of the baselines
     "macaw": (
         *("algorithm.hidden=[8]", "algorithm.code_dim=4", "algorithm.meta_batch_size=2"),
         *("algorithm.inner_batch_size=4", "algorithm.outer_batch_size=4"),
-        *("algorithm.fine_tuning_steps=2", "adapt.num_expert_episodes=1"),
+        *("adapt.fine_tuning_steps=2", "adapt.num_expert_episodes=1"),
     ),
     "borel": (
         *("algorithm.memory_dim=8", "algorithm.learner.hidden=[8]", "algorithm.vae_updates=2"),

@@ -8,24 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.adapt.config import AdaptConfig
-from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.entries import ALGORITHMS
+from idaq.algos.focal import FocalConfig
+from idaq.algos.presets import PRESETS
+from idaq.algos.resolve import resolve, with_ensemble_size
 from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
+from idaq.judges.ensemble import EnsembleConfig
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
-from idaq.runs.presets import (
-    ALGORITHMS,
-    PRESETS,
-    RunConfig,
-    TrainConfig,
-    resolve,
-    with_ensemble_size,
-)
+from idaq.settings import AdaptConfig, RunConfig, TrainConfig
 
 RUN = RunConfig(
-    algorithm=Config(learner=Td3BcConfig(), ensemble=EnsembleConfig()),
+    algorithm=FocalConfig(learner=Td3BcConfig(), judge=EnsembleConfig()),
     train=TrainConfig(),
     adapt=AdaptConfig(),
 )
@@ -59,19 +55,19 @@ learners = st.one_of(
 
 @given(
     st.builds(
-        Config,
+        FocalConfig,
         latent_dim=st.integers(1, 50),
         normalise=st.booleans(),
         learner=learners,
-        ensemble=st.none() | st.builds(EnsembleConfig, size=st.integers(2, 8)),
+        judge=st.none() | st.builds(EnsembleConfig, size=st.integers(2, 8)),
     )
 )
-def test_any_configuration_survives_json(config: Config) -> None:
+def test_any_configuration_survives_json(config: FocalConfig) -> None:
     assert through_json(config) == config
 
 
 def test_configurations_are_frozen_and_keyword_only() -> None:
-    for cls in (Config, SacBracConfig, Td3BcConfig, EnsembleConfig, TrainConfig, AdaptConfig):
+    for cls in (FocalConfig, SacBracConfig, Td3BcConfig, EnsembleConfig, TrainConfig, AdaptConfig):
         make: Any = cls
         made = make()
         name = dataclasses.fields(made)[0].name
@@ -97,14 +93,14 @@ def test_configurations_are_frozen_and_keyword_only() -> None:
 )
 def test_wrong_values_are_refused_by_name(change: dict[str, Any], named: str) -> None:
     with pytest.raises(IdaqError, match=named):
-        from_dict(Config, to_dict(Config()) | change)
+        from_dict(FocalConfig, to_dict(FocalConfig()) | change)
 
 
 def test_a_missing_key_is_refused_by_name() -> None:
-    values = to_dict(Config())
+    values = to_dict(FocalConfig())
     del values["metric_weight"]
     with pytest.raises(IdaqError, match=r"lacks .*metric_weight"):
-        from_dict(Config, values)
+        from_dict(FocalConfig, values)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +110,8 @@ def test_a_missing_key_is_refused_by_name() -> None:
         ("algorithm.encoder_hidden=[64,32]", (64, 32)),
         ("algorithm.learner.discount=0.9", 0.9),
         ("algorithm.learner.discount=1", 1.0),
-        ("algorithm.ensemble.size=8", 8),
-        ("algorithm.ensemble=null", None),
+        ("algorithm.judge.size=8", 8),
+        ("algorithm.judge=null", None),
         ("algorithm.normalise=true", True),
         ("adapt.final=best", "best"),
         ("train.num_updates=7", 7),
@@ -157,10 +153,10 @@ def test_learner_can_be_replaced_as_a_whole() -> None:
 
 def test_ensemble_size() -> None:
     changed, without = (with_ensemble_size(RUN, size).algorithm for size in (7, 0))
-    assert isinstance(changed, Config)
-    assert changed.ensemble == EnsembleConfig(size=7)
-    assert isinstance(without, Config)
-    assert without.ensemble is None
+    assert isinstance(changed, FocalConfig)
+    assert changed.judge == EnsembleConfig(size=7)
+    assert isinstance(without, FocalConfig)
+    assert without.judge is None
     for size in (-1, 1):
         with pytest.raises(IdaqError, match=f"L is {size}"):
             with_ensemble_size(RUN, size)
@@ -178,14 +174,14 @@ def test_paper_preset_follows_the_papers_table() -> None:
     for family in POINT_FAMILIES:
         config = resolve("paper", family)
         algorithm = config.algorithm
-        assert isinstance(algorithm, Config)
+        assert isinstance(algorithm, FocalConfig)
         learner = algorithm.learner
         assert isinstance(learner, SacBracConfig)
         assert (algorithm.meta_batch_size, algorithm.batch_size) == (16, 256)
         assert (algorithm.latent_dim, algorithm.context_size) == (20, 1024)
         assert algorithm.encoder_hidden == learner.hidden == (200, 200, 200)
         assert (learner.discount, learner.reward_scale, learner.divergence) == (0.99, 100.0, "none")
-        assert algorithm.ensemble == EnsembleConfig(size=4)
+        assert algorithm.judge == EnsembleConfig(size=4)
         assert not algorithm.normalise
         assert config.train.num_updates == 50_000
         adapt = config.adapt

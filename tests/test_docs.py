@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import idaq
+from idaq.algos.resolve import resolve
 from idaq.runs import stages as pipeline
-from idaq.runs.presets import resolve
 from tests.docs_tables import ROOT, pages, with_tables
 
 

@@ -14,15 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.algos.base import Algorithm
-from idaq.algos.borel import Borel, BorelConfig
-from idaq.algos.data import EpisodeIndex, Normaliser, TrainData
-from idaq.algos.focal import Config, EnsembleConfig, Focal
+from idaq.algos.borel.algorithm import Borel, BorelConfig
+from idaq.algos.context_based import ContextBased
+from idaq.algos.data import EpisodeIndex, Normaliser, SeedData, SharedData, TrainData
+from idaq.algos.entries import make_algorithm
+from idaq.algos.focal import FocalConfig
 from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.macaw.outer import Macaw
-from idaq.algos.op_cl import OpCl, OpClConfig
+from idaq.algos.op_cl import OpClConfig
+from idaq.judges.ensemble import EnsembleConfig
 from idaq.learners.bc import BcConfig
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
+from idaq.settings import AlgorithmConfig
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 
 QUICK = {"xla_backend_optimization_level": 0}
@@ -44,8 +48,8 @@ LEARNERS: dict[str, SacBracConfig | Td3BcConfig | BcConfig] = {
 
 def _focal(
     learner: SacBracConfig | Td3BcConfig | BcConfig, ensemble: EnsembleConfig | None
-) -> Focal:
-    config = Config(
+) -> ContextBased:
+    config = FocalConfig(
         latent_dim=LATENT_DIM,
         encoder_hidden=(8,),
         meta_batch_size=4,
@@ -53,9 +57,16 @@ def _focal(
         context_size=6,
         normalise=True,
         learner=learner,
-        ensemble=ensemble,
+        judge=ensemble,
     )
-    return Focal(config, SPEC)
+    return context_based(config)
+
+
+def context_based(config: AlgorithmConfig) -> ContextBased:
+    """An algorithm with a context encoder, known to be one."""
+    made = make_algorithm(config, SPEC)
+    assert isinstance(made, ContextBased)
+    return made
 
 
 ALGORITHMS = {
@@ -83,8 +94,6 @@ MACAW = MacawConfig(
     outer_batch_size=5,
     discount=0.9,
     normalise=True,
-    fine_tuning_steps=2,
-    fine_tuning_rate=1e-3,
 )
 BOREL = BorelConfig(
     latent_dim=2,
@@ -98,9 +107,9 @@ BOREL = BorelConfig(
     learner=Td3BcConfig(hidden=(8,)),
 )
 BASELINES: dict[str, Algorithm] = {
-    "op-cl": OpCl(OP_CL, SPEC),
-    "op-cl, sac-brac+models": OpCl(
-        replace(OP_CL, learner=LEARNERS["sac-brac"], ensemble=EnsembleConfig(size=2, hidden=(8,))),
+    "op-cl": make_algorithm(OP_CL, SPEC),
+    "op-cl, sac-brac+models": make_algorithm(
+        replace(OP_CL, learner=LEARNERS["sac-brac"], judge=EnsembleConfig(size=2, hidden=(8,))),
         SPEC,
     ),
     "macaw": Macaw(MACAW, SPEC),
@@ -117,10 +126,9 @@ def reward_of(task: Array, obs: Array, action: Array, next_obs: Array) -> Any:
     return jnp.sin(task + next_obs.sum() + 0.5 * action[0])
 
 
-def changed(name: str, **changes: Any) -> Focal:
+def changed(name: str, **changes: Any) -> ContextBased:
     """An algorithm with some of its settings changed."""
-    algorithm = ALGORITHMS[name]
-    return replace(algorithm, config=replace(algorithm.config, **changes))
+    return context_based(replace(ALGORITHMS[name].config, **changes))
 
 
 @cache
@@ -140,10 +148,15 @@ def data(seed: int = 0) -> TrainData:
         terminated=jnp.asarray(rng.random(num) < 0.3, jnp.float32),
     )
     starts = np.concatenate([[0], np.cumsum(TASK_COUNTS)[:-1]])
-    return TrainData(
+    shared = SharedData(
         rows=rows,
         task_start=jnp.asarray(starts, jnp.int32),
         task_count=jnp.asarray(TASK_COUNTS, jnp.int32),
+        episodes=_episode_index(),
+        return_to_go=normal(num),
+        reward_of=jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
+    )
+    own = SeedData(
         train_tasks=jnp.asarray(TRAIN_TASKS, jnp.int32),
         normaliser=Normaliser(
             obs_mean=jnp.asarray([0.1, -0.2, 0.3]),
@@ -155,10 +168,8 @@ def data(seed: int = 0) -> TrainData:
         start_std=jnp.asarray([0.2, 0.0, 1.5]),
         unrelated=jnp.asarray([False, False, True]),
         mean_return=jnp.asarray(1.5),
-        episodes=_episode_index(),
-        return_to_go=normal(num),
-        reward_of=jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
     )
+    return TrainData(shared, own)
 
 
 def _episode_index() -> EpisodeIndex:

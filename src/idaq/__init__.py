@@ -7,20 +7,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from idaq.adapt.config import AdaptConfig
+    from idaq.algos.resolve import resolve
     from idaq.behaviour.collect import collect
     from idaq.config import override
     from idaq.envs import get_family
     from idaq.errors import IdaqError
+    from idaq.registry import register
     from idaq.runs.directory import RunDir
-    from idaq.runs.presets import resolve
     from idaq.runs.stages import adapt_all, run_all, train_all
     from idaq.runs.summary import load_results
     from idaq.runs.training import Seeds
+    from idaq.settings import AdaptConfig
     from idaq.storage.dataset import open_dataset
 
 _PLACES = {
-    "AdaptConfig": "idaq.adapt.config",
+    "AdaptConfig": "idaq.settings",
     "IdaqError": "idaq.errors",
     "RunDir": "idaq.runs.directory",
     "Seeds": "idaq.runs.training",
@@ -30,7 +31,8 @@ _PLACES = {
     "load_results": "idaq.runs.summary",
     "open_dataset": "idaq.storage.dataset",
     "override": "idaq.config",
-    "resolve": "idaq.runs.presets",
+    "register": "idaq.registry",
+    "resolve": "idaq.algos.resolve",
     "run_all": "idaq.runs.stages",
     "train_all": "idaq.runs.stages",
 }
@@ -45,6 +47,7 @@ __all__ = [
     "load_results",
     "open_dataset",
     "override",
+    "register",
     "resolve",
     "run_all",
     "train_all",

@@ -3,6 +3,11 @@
 A configuration is resolved once (class defaults, then preset, then command line), saved beside
 the result, and read back strictly: an unknown or missing key is an error. A dataclass checks its
 own values when it is made (`require`), wherever they come from.
+
+A field may hold one of several *components* (`Component`), told apart by their `kind`; which there
+are is for a registry to say. What is saved stays what it was: a field that is newer than saved
+files is left out where it has its default (`added`), one that has been renamed is saved under
+its first name, and one that has moved (`MOVED` of a class) is found in its first place as well.
 """
 
 import dataclasses
@@ -10,13 +15,41 @@ import json
 import math
 import types
 import typing
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, TypeVar
 
 from idaq.errors import IdaqError
 
 T = TypeVar("T")
+_ADDED, _SAVED_AS = "added", "saved_as"  # in a field's metadata
 
 MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
+
+
+class Component:
+    """The base of configurations of one sort, of which a field holds any.
+
+    A subclass that is no dataclass is the sort; it says which kinds there are.
+    """
+
+    kind: str
+    default_kind: ClassVar[str | None] = None  # where what was saved does not name one
+
+    @classmethod
+    def choices(cls) -> Mapping[str, type[Any]]:
+        """The configuration class of every kind."""
+        raise NotImplementedError
+
+
+def added(default: Any) -> Any:
+    """A field that saved configurations may lack: with its default it is not saved at all."""
+    return dataclasses.field(default=default, metadata={_ADDED: True})
+
+
+def saved_as(name: str, default: Any) -> Any:
+    """A field with a default that is saved under another name than its own."""
+    return dataclasses.field(default=default, metadata={_SAVED_AS: name})
 
 
 def require(
@@ -34,7 +67,11 @@ def require(
 def to_dict(config: Any) -> Any:
     """A dataclass (nested, tuples allowed) as plain JSON values."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
-        return {f.name: to_dict(getattr(config, f.name)) for f in dataclasses.fields(config)}
+        return {
+            _saved_name(f): to_dict(getattr(config, f.name))
+            for f in dataclasses.fields(config)
+            if not (f.metadata.get(_ADDED) and getattr(config, f.name) == f.default)
+        }
     if isinstance(config, tuple):
         return [to_dict(item) for item in config]
     return config
@@ -44,15 +81,38 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     """The inverse of `to_dict`."""
     if not isinstance(values, dict):
         raise IdaqError(f"{where} must be an object, not {values!r}.", "Restore the saved file.")
+    values = _with_moved(values, getattr(cls, "MOVED", {}))
     hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(typing.cast(Any, cls))]
-    unknown, missing = sorted(set(values) - set(names)), sorted(set(names) - set(values))
+    fields = {_saved_name(f): f for f in dataclasses.fields(typing.cast(Any, cls))}
+    optional = {name for name, f in fields.items() if f.metadata.get(_ADDED)}
+    unknown, missing = set(values) - set(fields), set(fields) - optional - set(values)
     if unknown or missing:
         raise IdaqError(
-            f"{where} has unknown keys {unknown} and lacks {missing}.",
-            f"{cls.__name__} takes {names}.",
+            f"{where} has unknown keys {sorted(unknown)} and lacks {sorted(missing)}.",
+            f"{cls.__name__} takes {list(fields)}.",
         )
-    return cls(**{n: _parse(hints[n], values[n], f"{where}.{n}") for n in names})
+    return cls(
+        **{
+            f.name: _parse(hints[f.name], values[name], f"{where}.{name}")
+            for name, f in fields.items()
+            if name in values
+        }
+    )
+
+
+def _with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """The same values, each in its place of today."""
+    for before, now in moved.items():
+        (old_part, old_name), (part, name) = before.split("."), now.split(".")
+        old, new = values.get(old_part), values.get(part)
+        if isinstance(old, dict) and isinstance(new, dict) and old_name in old:
+            rest = {key: value for key, value in old.items() if key != old_name}
+            values = values | {old_part: rest, part: new | {name: old[old_name]}}
+    return values
+
+
+def _saved_name(field: "dataclasses.Field[Any]") -> str:
+    return str(field.metadata.get(_SAVED_AS, field.name))
 
 
 def override(config: T, assignment: str) -> T:
@@ -64,28 +124,55 @@ def override(config: T, assignment: str) -> T:
         value = json.loads(text)
     except ValueError:
         value = text
-    result: T = _override(config, name.split("."), value, name)
+    place = getattr(type(config), "MOVED", {}).get(name, name)
+    result: T = _override(config, place.split("."), value, name)
     return result
 
 
 def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
-    names = [f.name for f in dataclasses.fields(config)]
+    names = {_saved_name(f): f.name for f in dataclasses.fields(config)}
+    names |= {name: name for name in names.values()}
     if path[0] not in names:
+        close = get_close_matches(path[0], names, n=1)
+        hint = f"Did you mean '{close[0]}'? " if close else ""
         raise IdaqError(
             f"There is no setting '{full}'.",
-            f"{type(config).__name__} has: {', '.join(names)}.",
+            f"{hint}{type(config).__name__} has: {', '.join(dict.fromkeys(names.values()))}.",
         )
-    current = getattr(config, path[0])
+    name = names[path[0]]
+    current, hint = getattr(config, name), typing.get_type_hints(type(config))[name]
     if len(path) == 1:
-        hint = typing.get_type_hints(type(config))[path[0]]
-        return dataclasses.replace(config, **{path[0]: _parse(hint, value, full)})
+        return dataclasses.replace(config, **{name: _parse(hint, value, full)})
+    if path[1:] == ["kind"] and (choices := _choices(hint)) and value in choices:
+        return dataclasses.replace(config, **{name: _of_kind(choices[value], current)})
     if not dataclasses.is_dataclass(current):
         raise IdaqError(
             f"'{full}' goes deeper than '{path[0]}', which is {current!r}.",
             f"Set '{path[0]}' itself.",
         )
-    inner = _override(current, path[1:], value, full)
-    return dataclasses.replace(config, **{path[0]: inner})
+    return dataclasses.replace(config, **{name: _override(current, path[1:], value, full)})
+
+
+def _choices(hint: Any) -> Mapping[str, type[Any]]:
+    """The kinds of component that a field of that type may hold, if it is of components."""
+    for each in typing.get_args(hint) or (hint,):
+        if isinstance(each, type) and issubclass(each, Component) and not _is_kind(each):
+            return each.choices()
+    return {}
+
+
+def _is_kind(hint: Any) -> bool:
+    """Whether a type is one kind of component, and not the sort."""
+    return dataclasses.is_dataclass(hint)
+
+
+def _of_kind(cls: type[Any], current: Any) -> Any:
+    """The defaults of a kind, but for what it has in common with the current component."""
+    if current is None or isinstance(current, cls):
+        return cls() if current is None else current
+    before = {f.name: f.type for f in dataclasses.fields(current) if f.name != "kind"}
+    common = [f.name for f in dataclasses.fields(cls) if before.get(f.name) == f.type]
+    return cls(**{name: getattr(current, name) for name in common})
 
 
 def _parse(hint: Any, value: Any, where: str) -> Any:
@@ -106,6 +193,8 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
         return tuple(_parse(item, v, where) for v in value)
     if dataclasses.is_dataclass(hint):
         return from_dict(typing.cast(Any, hint), value, where)
+    if isinstance(hint, type) and issubclass(hint, Component):
+        return _parse_component(hint, value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
@@ -116,11 +205,13 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
 def _parse_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
     if value is None and type(None) in options:
         return None
-    options = tuple(o for o in options if o is not type(None))
-    if len(options) == 1:
-        return _parse(options[0], value, where)
-    kinds = {typing.get_args(typing.get_type_hints(o)["kind"])[0]: o for o in options}
-    kind = value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in kinds:
-        raise IdaqError(f"{where}.kind is {kind!r}.", f"Choose one of {', '.join(kinds)}.")
-    return from_dict(kinds[kind], value, where)
+    (option,) = (o for o in options if o is not type(None))
+    return _parse(option, value, where)
+
+
+def _parse_component(sort: type[Component], value: Any, where: str) -> Any:
+    choices = sort.choices()
+    kind = value.get("kind", sort.default_kind) if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in choices:
+        raise IdaqError(f"{where}.kind is {kind!r}.", f"Choose one of {', '.join(choices)}.")
+    return from_dict(choices[kind], value, where)

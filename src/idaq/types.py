@@ -1,7 +1,7 @@
 """The shapes that cross module borders."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -22,6 +22,20 @@ class Spec:
     action_high: tuple[float, ...]
     horizon: int
     has_success: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What a task family is like, for presets, tables and settings; nothing of its tasks."""
+
+    group: str = ""  # of families that share presets and settings
+    simulator: bool = False  # whether episodes run in a simulator, not in JAX
+    has_environment: bool = True
+    measure: Literal["return", "score"] = "return"  # what tables show
+    rewards_differ: bool = True  # between tasks
+    dynamics_differ: bool = False
+    needs_demonstrations: bool = False  # to train behaviour policies
+    horizon: int = 0
 
 
 class TaskSplit(NamedTuple):

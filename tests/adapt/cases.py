@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from idaq.adapt.config import AdaptConfig
 from idaq.engine.meta_test import Results
+from idaq.settings import AdaptConfig
 from tests import fakes
 
 # one task per target and one prior per seed; on a grid, so that means are exact

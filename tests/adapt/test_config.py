@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.adapt.config import AdaptConfig
 from idaq.errors import IdaqError
+from idaq.settings import AdaptConfig
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.adapt.config import AdaptConfig
 from idaq.adapt.expert_context import ExpertContext
+from idaq.settings import AdaptConfig
 from idaq.types import Episodes
 from tests import fakes
 

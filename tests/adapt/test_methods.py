@@ -2,31 +2,20 @@
 
 import pytest
 
-from idaq.adapt import (
-    DEFAULT_METHODS,
-    check_method,
-    check_method_of,
-    default_methods,
-    make_adapter,
-    method_names,
-    methods_of,
-    needs_models,
-)
-from idaq.adapt.config import AdaptConfig
 from idaq.adapt.expert_context import ExpertContext
 from idaq.adapt.fine_tuning import FineTuning
 from idaq.adapt.idaq import Idaq
-from idaq.adapt.thompson import Belief, Posterior
-from idaq.adapt.uncertainty import BUILT_IN
+from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter, methods_of
+from idaq.adapt.posterior import Belief, Posterior
+from idaq.adapt.uncertainty import UNCERTAINTIES
+from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
 from idaq.errors import IdaqError
-from idaq.runs.presets import ALGORITHMS
+from idaq.settings import AdaptConfig
 from tests.fakes import ActsAsBelieved
 
 
 def test_every_method_makes_an_adapter() -> None:
-    kinds = {
-        name: type(make_adapter(name, AdaptConfig(), ActsAsBelieved())) for name in method_names()
-    }
+    kinds = {name: type(make_adapter(name, AdaptConfig(), ActsAsBelieved())) for name in METHODS}
     assert kinds == {
         "idaq-return": Idaq,
         "idaq-prediction-error": Idaq,
@@ -37,18 +26,18 @@ def test_every_method_makes_an_adapter() -> None:
         "fine-tuning": FineTuning,
         "belief": Belief,
     }
-    assert set(DEFAULT_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
+    assert set(PAPER_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_methods_of_an_algorithm(algorithm: str) -> None:
     own = methods_of(algorithm)
-    assert set(default_methods(algorithm)) <= set(own)
+    assert set(ALGORITHMS[algorithm].default_methods) <= set(own)
     assert ("fine-tuning" in own) == (algorithm == "macaw")
     assert ("belief" in own) == (algorithm == "borel")
     has_models = algorithm in ("focal", "op-cl")
-    assert any(needs_models(name) for name in own) == has_models
-    for name in method_names():
+    assert any(judge_needed(name) for name in own) == has_models
+    for name in METHODS:
         if name in own:
             check_method_of(algorithm, name)
         else:
@@ -58,15 +47,15 @@ def test_methods_of_an_algorithm(algorithm: str) -> None:
         check_method_of(algorithm, "idaq-retrun")
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", UNCERTAINTIES)
 def test_uncertainty_is_that_of_the_name(name: str) -> None:
     adapter = make_adapter(f"idaq-{name}", AdaptConfig(), ActsAsBelieved())
     assert isinstance(adapter, Idaq)
-    assert adapter.uncertainty is BUILT_IN[name]
+    assert adapter.uncertainty is UNCERTAINTIES[name]
 
 
 def test_only_prediction_needs_models() -> None:
-    needy = {name for name in method_names() if needs_models(name)}
+    needy = {name for name in METHODS if judge_needed(name)}
     assert needy == {"idaq-prediction-error", "idaq-prediction-variance"}
 
 
@@ -83,7 +72,7 @@ def test_posterior_zero_only_changes_the_reference() -> None:
 
 def test_adapters_are_hashable_and_equal_by_value() -> None:
     """They are static arguments of compiled programs: an equal one must not compile again."""
-    for name in method_names():
+    for name in METHODS:
         first, second = (make_adapter(name, AdaptConfig(), ActsAsBelieved()) for _ in range(2))
         assert first == second
         assert hash(first) == hash(second)
@@ -92,9 +81,9 @@ def test_adapters_are_hashable_and_equal_by_value() -> None:
 @pytest.mark.parametrize("name", ["idaq-returns", "posteriour", "", "return"])
 def test_unknown_method_is_refused(name: str) -> None:
     with pytest.raises(IdaqError, match="no adaptation method"):
-        check_method(name)
+        METHODS.get_entry(name)
 
 
 def test_near_miss_gets_a_suggestion() -> None:
     with pytest.raises(IdaqError, match="Did you mean 'idaq-return'"):
-        check_method("idaq-returns")
+        METHODS.get_entry("idaq-returns")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from idaq.adapt.config import AdaptConfig
+from idaq.settings import AdaptConfig
 from tests import fakes
 
 PRIOR = [(1.0, 0.0), (-1.0, 2.0), (0.0, 1.0), (4.0, -1.0), (2.0, 2.0)]

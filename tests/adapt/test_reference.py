@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.adapt.config import AdaptConfig
-from idaq.adapt.thompson import reference_hypotheses
+from idaq.adapt.search import first_hypotheses
+from idaq.settings import AdaptConfig
 from tests.tiny import QUICK
 
 NUM_TASKS, NUM = 7, 4
 PRIOR = jnp.asarray(np.random.default_rng(0).normal(size=(NUM_TASKS, 2)), jnp.float32)
 
-choose = jax.jit(reference_hypotheses, static_argnums=0, compiler_options=QUICK)
+choose = jax.jit(first_hypotheses, static_argnums=0, compiler_options=QUICK)
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=QUICK)
 def choose_many(config: AdaptConfig, prior: Any, keys: Any) -> Any:
     """One choice per key, [keys, NUM, 2]."""
-    return jax.vmap(reference_hypotheses, in_axes=(None, None, 0))(config, prior, keys)
+    return jax.vmap(first_hypotheses, in_axes=(None, None, 0))(config, prior, keys)
 
 
 def options(reference: Any, num: int = NUM, **others: Any) -> AdaptConfig:

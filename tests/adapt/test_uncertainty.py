@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idaq.adapt import uncertainty
-from idaq.algos.base import Prediction
-from idaq.errors import IdaqError
+from idaq.adapt.methods import METHODS
+from idaq.judges.ensemble import Prediction
 from idaq.types import Episodes
 from tests import oracles, tiny
 
@@ -37,6 +37,13 @@ def predict(episode: Episodes, hypothesis: Any) -> Prediction:
     )
 
 
+def view(read: Any) -> uncertainty.View:
+    return uncertainty.View(read=read, prior=jnp.zeros((1, 3)), logged_return=jnp.zeros(()))
+
+
+VIEW = view(predict)
+
+
 def seen(episodes: Episodes) -> list[oracles.Seen]:
     """The same predictions, by NumPy."""
     result, z = [], np.asarray(HYPOTHESIS, np.float64)
@@ -60,7 +67,7 @@ def seen(episodes: Episodes) -> list[oracles.Seen]:
 def test_quantification(name: str, num_episodes: int, seed: int) -> None:
     episodes = tiny.episodes(num_episodes, seed)
     quantify, oracle = QUANTIFICATIONS[name]
-    assert oracles.agree(quantify(episodes, HYPOTHESIS, predict), oracle(seen(episodes)))
+    assert oracles.agree(quantify(episodes, HYPOTHESIS, VIEW), oracle(seen(episodes)))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_quantification_fails_under_a_mutated_constant(
 ) -> None:
     episodes = tiny.episodes(3, 1)
     quantify, oracle = QUANTIFICATIONS[name]
-    actual = quantify(episodes, HYPOTHESIS, predict)
+    actual = quantify(episodes, HYPOTHESIS, VIEW)
     assert not oracles.agree(actual, oracle(seen(episodes), **constants))
 
 
@@ -94,7 +101,7 @@ def test_padding_counts_for_nothing(name: str) -> None:
         next_obs=jnp.where(padding[..., None], 1e3, episodes.next_obs),
     )
     quantify, _ = QUANTIFICATIONS[name]
-    clean, dirty = (quantify(x, HYPOTHESIS, predict) for x in (episodes, spoiled))
+    clean, dirty = (quantify(x, HYPOTHESIS, VIEW) for x in (episodes, spoiled))
     assert float(clean) == pytest.approx(float(dirty), rel=1e-6)
 
 
@@ -102,10 +109,14 @@ def test_return_needs_no_models() -> None:
     def refuse(episode: Episodes, hypothesis: Any) -> Prediction:
         raise AssertionError("models were asked")
 
-    value = uncertainty.episode_return(tiny.episodes(2), HYPOTHESIS, refuse)
+    value = uncertainty.episode_return(tiny.episodes(2), HYPOTHESIS, view(refuse))
     assert np.isfinite(value)
-    needs = {name: each.needs_models for name, each in uncertainty.BUILT_IN.items()}
-    assert needs == {"return": False, "prediction-error": True, "prediction-variance": True}
+    reads = {name: each.reads for name, each in uncertainty.UNCERTAINTIES.items()}
+    assert reads == {
+        "return": None,
+        "prediction-error": "ensemble",
+        "prediction-variance": "ensemble",
+    }
 
 
 def test_equal_models_have_error_but_no_variance() -> None:
@@ -119,54 +130,20 @@ def test_equal_models_have_error_but_no_variance() -> None:
         )
 
     episodes = tiny.episodes(2)
-    assert uncertainty.prediction_variance(episodes, HYPOTHESIS, agreeing) == 0.0
-    assert uncertainty.prediction_error(episodes, HYPOTHESIS, agreeing) > 0.0
+    assert uncertainty.prediction_variance(episodes, HYPOTHESIS, view(agreeing)) == 0.0
+    assert uncertainty.prediction_error(episodes, HYPOTHESIS, view(agreeing)) > 0.0
 
 
-class EntryPoint:
-    """As `importlib.metadata` gives them."""
-
-    def __init__(self, name: str, value: Any) -> None:
-        self.name, self.value, self._loaded = name, f"package:{name}", value
-
-    def load(self) -> Any:
-        return self._loaded
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Make entry points appear installed."""
-
-    def install(name: str, value: Any) -> None:
-        def entry_points(group: str) -> list[EntryPoint]:
-            assert group == "idaq.uncertainties"
-            return [EntryPoint(name, value)]
-
-        monkeypatch.setattr(uncertainty, "entry_points", entry_points)
-        uncertainty.uncertainties.cache_clear()
-
-    yield install
-    monkeypatch.undo()
-    uncertainty.uncertainties.cache_clear()
-
-
-def length(episodes: Episodes, hypothesis: Any, predict: Any) -> Any:
+def length(episodes: Episodes, hypothesis: Any, view: uncertainty.View) -> Any:
     return jax.vmap(jnp.sum)(episodes.valid).mean()
 
 
-def test_a_users_own_registers_as_an_entry_point(installed: Any) -> None:
-    own = uncertainty.Uncertainty(length, needs_models=False)
-    installed("length", own)
-    assert uncertainty.uncertainties()["length"] is own
-    assert set(uncertainty.uncertainties()) == {*uncertainty.BUILT_IN, "length"}
+LENGTH = uncertainty.Uncertainty(name="length", label="length", quantify=length)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("return", uncertainty.Uncertainty(length, needs_models=False)), ("length", length)],
-    ids=["name taken", "no Uncertainty"],
-)
-def test_a_bad_entry_point_is_named(installed: Any, name: str, value: Any) -> None:
-    installed(name, value)
-    with pytest.raises(IdaqError, match=f"'{name}'"):
-        uncertainty.uncertainties()
+def test_a_users_own_is_a_method_by_its_name() -> None:
+    with uncertainty.UNCERTAINTIES.registered(LENGTH):
+        assert uncertainty.UNCERTAINTIES["length"] is LENGTH
+        assert "idaq-length" in METHODS
+        assert METHODS["idaq-length"].label == "IDAQ, length"
+    assert "idaq-length" not in METHODS

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.algos.borel import Borel, Sequences, State
+from idaq.algos.borel.algorithm import Borel, Sequences, State
 from idaq.errors import IdaqError
 from idaq.nets import vae
 from tests import baseline_oracles as expected
@@ -145,8 +145,8 @@ def test_relabelling_takes_episodes_of_other_training_tasks_alone() -> None:
 
 def test_without_an_oracle_there_is_no_relabelling() -> None:
     with pytest.raises(IdaqError, match="compute rewards"):
-        ORACLE.update(state(), tiny.data()._replace(reward_of=None), KEY)
-    BOREL.update(state(), tiny.data()._replace(reward_of=None), KEY)
+        ORACLE.update(state(), tiny.data().replaced(reward_of=None), KEY)
+    BOREL.update(state(), tiny.data().replaced(reward_of=None), KEY)
 
 
 # --- Phases and the belief ------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_as_many_draws_as_tasks_mostly_repeat_one() -> None:
 
 def test_rows_belong_to_their_task_and_stay_together() -> None:
     data = tiny.data()
-    numbered = data._replace(
+    numbered = data.replaced(
         rows=data.rows._replace(
             reward=jnp.arange(len(data.rows.reward), dtype=jnp.float32),
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from idaq.algos.data import sample_rows, sample_tasks, scale_action
-from idaq.algos.focal import Config
+from idaq.algos.focal import FocalConfig
 from idaq.errors import IdaqError
 from tests import oracles, tiny
 from tests.learners.setting import in_float64, moved_alike
@@ -72,8 +72,8 @@ def test_metric_loss_fails_under_a_mutated_weight() -> None:
 
 def shifted(context_shift: float, start_std: tuple[float, ...]) -> Any:
     """The update of an encoder whose contexts are shifted."""
-    algorithm = replace(SMALL, config=replace(SMALL.config, context_shift=context_shift))
-    data = tiny.data()._replace(start_std=jnp.asarray(start_std))
+    algorithm = tiny.context_based(replace(SMALL.config, context_shift=context_shift))
+    data = tiny.data().replaced(start_std=jnp.asarray(start_std))
     return tiny.compiled_update(algorithm)(tiny.first_state(SMALL), data, KEY)
 
 
@@ -102,11 +102,11 @@ def test_context_shift_is_nothing_where_all_tasks_start_alike() -> None:
 
 def test_what_is_hidden_reaches_no_network() -> None:
     """Neither training nor the agent depends on it, once it is asked for."""
-    hiding = replace(SMALL, config=replace(SMALL.config, hide_unrelated=True))
+    hiding = tiny.context_based(replace(SMALL.config, hide_unrelated=True))
     data, other = tiny.data(), tiny.data(seed=1)
     hidden = np.asarray(data.unrelated)
     assert hidden.any()
-    changed = data._replace(
+    changed = data.replaced(
         rows=data.rows._replace(
             obs=jnp.where(hidden, other.rows.obs, data.rows.obs),
             next_obs=jnp.where(hidden, other.rows.next_obs, data.rows.next_obs),
@@ -172,7 +172,7 @@ def test_critic_bootstraps_except_at_termination() -> None:
     def target(rows: Any, terminated: float) -> float:
         ended = rows._replace(terminated=jnp.full_like(rows.terminated, terminated))
         update = tiny.compiled_update(SMALL)
-        return float(update(state, data._replace(rows=ended), KEY)[1]["q_target"])
+        return float(update(state, data.replaced(rows=ended), KEY)[1]["q_target"])
 
     assert target(rows, 0.0) != target(other_next, 0.0)
     assert target(rows, 1.0) == target(other_next, 1.0)
@@ -189,7 +189,7 @@ def test_models_learn_normalised_rewards_and_next_observations() -> None:
     tasks = sample_tasks(data, config.meta_batch_size, tasks_key)
     context = network_rows(sample_rows(data, tasks, config.context_size, context_key))
     batch = network_rows(sample_rows(data, tasks, config.batch_size, batch_key))
-    encoder, ensemble = in_float64(state.encoder), in_float64(state.ensemble)
+    encoder, ensemble = in_float64(state.encoder), in_float64(state.judge)
 
     rewards: list[list[float]] = [[], []]
     states: list[list[list[float]]] = [[], []]
@@ -214,7 +214,7 @@ def test_prediction_is_in_the_networks_units() -> None:
     agent = WITH_MODELS.finish(tiny.first_state(WITH_MODELS), tiny.data())
     episode = jax.tree.map(lambda x: x[0], tiny.episodes(1))
     hypothesis = jnp.asarray([0.3, -0.2, 0.8])
-    seen = WITH_MODELS.predict(agent, episode, hypothesis)
+    seen = WITH_MODELS.read(agent, episode, hypothesis)
     n = in_float64(tiny.data().normaliser)
     assert oracles.agree(seen.reward, (np.asarray(episode.reward) - n.reward_mean) / n.reward_std)
     assert oracles.agree(seen.next_obs, (np.asarray(episode.next_obs) - n.obs_mean) / n.obs_std)
@@ -222,7 +222,7 @@ def test_prediction_is_in_the_networks_units() -> None:
     obs = (np.asarray(episode.obs, np.float64) - n.obs_mean) / n.obs_std
     action = np.asarray(scale_action(tiny.SPEC, episode.action), np.float64)
     for model in range(2):
-        pick = jax.tree.map(lambda x, m=model: x[m], in_float64(agent.ensemble))
+        pick = jax.tree.map(lambda x, m=model: x[m], in_float64(agent.judge))
         for t in range(tiny.SPEC.horizon):
             inputs = [*obs[t], *np.asarray(hypothesis), *action[t]]
             assert oracles.agree(seen.rewards[model, t], oracles.mlp(pick.reward, inputs)[0])
@@ -233,8 +233,8 @@ def test_prediction_is_in_the_networks_units() -> None:
 def test_predicting_without_models_says_what_to_do() -> None:
     agent = SMALL.finish(tiny.first_state(SMALL), tiny.data())
     episode = jax.tree.map(lambda x: x[0], tiny.episodes(1))
-    with pytest.raises(IdaqError, match="--ensemble-size"):
-        SMALL.predict(agent, episode, jnp.zeros(tiny.LATENT_DIM))
+    with pytest.raises(IdaqError, match="Train it with an ensemble"):
+        SMALL.read(agent, episode, jnp.zeros(tiny.LATENT_DIM))
 
 
 # --- The prior and inference ----------------------------------------------------------------
@@ -295,16 +295,16 @@ def test_rows_of_other_tasks_are_never_read() -> None:
     garbage = jax.tree.map(
         lambda x: jnp.where(held_out.reshape(-1, *[1] * (x.ndim - 1)), jnp.nan, x), data.rows
     )
-    spoiled = data._replace(rows=garbage)
+    spoiled = data.replaced(rows=garbage)
     clean, dirty = tiny.trained(SMALL, 3), tiny.trained(SMALL, 3, on=spoiled)
     assert tiny.same(clean, dirty)
     assert tiny.same(SMALL.finish(clean, data), SMALL.finish(dirty, spoiled))
 
 
 def test_defaults_are_the_papers() -> None:
-    config = Config()
+    config = FocalConfig()
     assert (config.latent_dim, config.encoder_hidden) == (20, (200, 200, 200))
     assert (config.meta_batch_size, config.batch_size, config.metric_weight) == (16, 256, 10.0)
     assert config.learner.kind == "sac-brac"
     assert not config.normalise
-    assert replace(config, ensemble=None).ensemble is None
+    assert replace(config, judge=None).judge is None

@@ -248,11 +248,11 @@ def test_only_a_hypothesis_that_explores_is_random() -> None:
 
 
 def test_fine_tuning_lowers_the_losses_on_its_episodes() -> None:
-    algorithm = Macaw(replace(tiny.MACAW, fine_tuning_steps=50, fine_tuning_rate=1e-2), tiny.SPEC)
+    algorithm = Macaw(tiny.MACAW, tiny.SPEC)
     agent, episodes = algorithm.finish(state(), tiny.data()), tiny.episodes(3)
     keep = jnp.asarray([True, True, False])
     before = algorithm.inner_step(agent, episodes, keep)
-    after = algorithm.fine_tune(agent, before, episodes, keep)
+    after = algorithm.fine_tune(agent, before, episodes, keep, 50, 1e-2)
     rows = own_rows(episodes, [0, 1])
     losses = [
         outer_losses(rows, *(np.asarray(jnp.concatenate(x), np.float64) for x in each))
@@ -260,12 +260,7 @@ def test_fine_tuning_lowers_the_losses_on_its_episodes() -> None:
     ]
     assert losses[1][0] < losses[0][0]
     assert losses[1][1] < losses[0][1]
-    assert tiny.same(
-        replace(algorithm, config=replace(algorithm.config, fine_tuning_steps=0)).fine_tune(
-            agent, before, episodes, keep
-        ),
-        before,
-    )
+    assert tiny.same(algorithm.fine_tune(agent, before, episodes, keep, 0, 1e-2), before)
 
 
 @pytest.mark.parametrize(

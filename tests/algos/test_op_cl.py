@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from idaq.algos.data import sample_rows, sample_tasks
-from idaq.algos.op_cl import OpCl, OpClConfig
+from idaq.algos.entries import make_algorithm
+from idaq.algos.op_cl import OpClConfig
 from idaq.errors import IdaqError
 from idaq.learners.bc import BcConfig
 from idaq.learners.losses import gaussian_kl
@@ -18,7 +19,7 @@ from tests import oracles, tiny
 from tests.algos.test_focal import network_rows, transitions
 from tests.learners.setting import in_float64, moved_alike
 
-OP_CL = OpCl(tiny.OP_CL, tiny.SPEC)
+OP_CL = make_algorithm(tiny.OP_CL, tiny.SPEC)
 KEY = jax.random.key(3)
 
 
@@ -151,4 +152,4 @@ def test_a_hypothesis_is_the_posterior_mean() -> None:
 
 def test_a_learner_without_a_critic_is_refused() -> None:
     with pytest.raises(IdaqError, match="critic"):
-        OpClConfig(learner=BcConfig())
+        make_algorithm(OpClConfig(learner=BcConfig()), tiny.SPEC)

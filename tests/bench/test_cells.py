@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from idaq.adapt import make_adapter
-from idaq.algos import make_algorithm
+from idaq.adapt.methods import make_adapter
+from idaq.algos.entries import make_algorithm
 from idaq.behaviour import collect as data_collect
 from idaq.bench import stages
 from idaq.bench.cells import Cell, data_place, error_place, make_cells, run_place

@@ -4,14 +4,15 @@ import re
 
 import pytest
 
-from idaq.algos.focal import ContextConfig
+from idaq.algos.context_based import ContextConfig
+from idaq.algos.resolve import judge_kind
 from idaq.bench.cells import Cell, cell_of, make_cells
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, get_experiment, get_scale, row
 from idaq.bench.paper import table
 from idaq.bench.tables import published
 from idaq.errors import IdaqError
+from idaq.judges.ensemble import EnsembleConfig
 from idaq.runs.adaptation import RESULT_NAME
-from idaq.runs.presets import has_models
 
 NAMES = [
     "quantifications",
@@ -96,7 +97,7 @@ def test_scales() -> None:
     paper = make_cells(get_experiment("mujoco"), "paper", only="point-robot/focal")[0]
     assert (paper.preset, paper.seeds, paper.trajectories) == ("paper", 6, 45)
     assert paper.config().train.num_updates == 50_000
-    assert not has_models(paper.config()), "no method of this table needs models"
+    assert not judge_kind(paper.config()), "no method of this table needs models"
     smoke = make_cells(get_experiment("mujoco"), "smoke", seeds=4, preset="paper")[0]
     assert (smoke.preset, smoke.seeds) == ("paper", 4)
 
@@ -104,8 +105,8 @@ def test_scales() -> None:
 def test_sizes_of_the_ensemble_are_cells_of_their_own() -> None:
     cells = make_cells(get_experiment("ablation-ensemble"), "fast", only="point-robot/*")
     algorithms = [cell.config().algorithm for cell in cells]
-    sizes = [each.ensemble for each in algorithms if isinstance(each, ContextConfig)]
-    assert [size.size for size in sizes if size] == [2, 4, 8, 12]
+    judges = [each.judge for each in algorithms if isinstance(each, ContextConfig)]
+    assert [judge.size for judge in judges if isinstance(judge, EnsembleConfig)] == [2, 4, 8, 12]
     assert [len(cell.adaptations) for cell in cells] == [2, 3, 2, 2]
 
 

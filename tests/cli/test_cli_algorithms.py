@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idaq.runs.presets import ALGORITHMS
+from idaq.algos.entries import ALGORITHMS
 from tests.program import SMALL_NETWORKS, Program, change_json
 
 SCALE = (

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from idaq.adapt import method_names
+from idaq.adapt.methods import METHODS
 from idaq.cli.program import Command
 from idaq.envs import FAMILIES
 from tests.program import Program, check_help
@@ -57,14 +57,14 @@ def test_help_names_what_to_give(idaq: Program, command: str, wanted: tuple[str,
 def test_list_shows_every_family_method_and_preset(idaq: Program) -> None:
     outcome = idaq("list")
     assert outcome.code == 0
-    for name in (*FAMILIES, *method_names(), "default", "paper"):
+    for name in (*FAMILIES, *METHODS, "default", "paper"):
         assert name in outcome.out
 
 
 def test_list_as_json(idaq: Program) -> None:
     listed = json.loads(idaq("list", "--json").out)
     assert [family["name"] for family in listed["families"]] == list(FAMILIES)
-    assert [method["name"] for method in listed["methods"]] == list(method_names())
+    assert [method["name"] for method in listed["methods"]] == list(METHODS)
     assert listed["presets"] == ["default", "paper"]
 
 

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from idaq.algos.resolve import resolve
 from idaq.behaviour.collect import collect
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
-from idaq.runs.presets import RunConfig, resolve
 from idaq.runs.stages import adapt_all, run_all, train_all
 from idaq.runs.training import Seeds, run_config
+from idaq.settings import RunConfig
 from tests.program import METHODS, RUN, results
 
 

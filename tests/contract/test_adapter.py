@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from idaq.adapt import make_adapter, methods_of
 from idaq.adapt.base import Adapter
-from idaq.adapt.config import AdaptConfig
+from idaq.adapt.methods import make_adapter, methods_of
 from idaq.algos.base import Algorithm
+from idaq.settings import AdaptConfig
 from tests import tiny
 
 ALGORITHMS = {

@@ -10,14 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.adapt.config import AdaptConfig
-from idaq.algos import make_algorithm
 from idaq.algos.base import Algorithm
+from idaq.algos.context_based import ContextBased
 from idaq.algos.data import TrainData, is_training_row
-from idaq.algos.focal import ContextBased
+from idaq.algos.entries import make_algorithm
 from idaq.config import from_dict, to_dict
 from idaq.errors import IdaqError
-from idaq.runs.presets import RunConfig, TrainConfig
+from idaq.settings import AdaptConfig, RunConfig, TrainConfig
 from idaq.storage import checkpoint
 from idaq.types import PyTree
 from tests import tiny
@@ -151,7 +150,7 @@ def test_metrics_are_finite_numbers(algorithm: Algorithm) -> None:
     _, metrics = tiny.compiled_update(algorithm)(tiny.first_state(algorithm), tiny.data(), KEY)
     if isinstance(algorithm, ContextBased):
         assert {"metric_loss", "policy_loss"} <= set(metrics)
-        assert ("model_loss" in metrics) == (algorithm.config.ensemble is not None)
+        assert ("model_loss" in metrics) == (algorithm.config.judge is not None)
     assert metrics
     for name, value in metrics.items():
         assert value.shape == (), name
@@ -258,7 +257,7 @@ def test_rows_of_other_tasks_leave_no_trace(algorithm: Algorithm) -> None:
         is_train = (task == jnp.asarray(tiny.TRAIN_TASKS)).any()
         return jnp.where(is_train, tiny.reward_of(task, obs, action, next_obs), jnp.nan)
 
-    other: TrainData = data._replace(
+    other: TrainData = data.replaced(
         rows=jax.tree.map(spoiled, data.rows), return_to_go=spoiled(data.return_to_go)
     )
     assert not np.isfinite(other.rows.reward).all()
@@ -270,7 +269,7 @@ def test_rows_of_other_tasks_leave_no_trace(algorithm: Algorithm) -> None:
     if getattr(algorithm.config, "relabel", False):
         oracle = jax.tree_util.Partial(no_test_task)  # type: ignore[no-untyped-call]
         relabelled, _ = jax.jit(algorithm.update, compiler_options=tiny.QUICK)(
-            state, other._replace(reward_of=oracle), KEY
+            state, other.replaced(reward_of=oracle), KEY
         )
         assert all(np.isfinite(leaf).all() for leaf in tiny.leaves(relabelled))
 
@@ -278,11 +277,11 @@ def test_rows_of_other_tasks_leave_no_trace(algorithm: Algorithm) -> None:
 def test_predictions_where_there_are_models(algorithm: Algorithm) -> None:
     agent, episode = tiny.agent(algorithm), jax.tree.map(lambda x: x[0], tiny.episodes(1))
     hypothesis = algorithm.prior(agent)[0]
-    if getattr(algorithm.config, "ensemble", None) is None:
-        with pytest.raises(IdaqError, match="models"):
-            algorithm.predict(agent, episode, hypothesis)
+    if getattr(algorithm.config, "judge", None) is None:
+        with pytest.raises(IdaqError, match="judges"):
+            algorithm.read(agent, episode, hypothesis)
         return
-    seen = algorithm.predict(agent, episode, hypothesis)
+    seen = algorithm.read(agent, episode, hypothesis)
     horizon, obs_dim = tiny.SPEC.horizon, tiny.SPEC.obs_dim
     assert seen.reward.shape == (horizon,)
     assert seen.next_obs.shape == (horizon, obs_dim)

@@ -10,7 +10,7 @@ import pytest
 from idaq.algos.base import Algorithm
 from idaq.algos.data import TrainData
 from idaq.engine.train import one_seed, train_group
-from idaq.runs.presets import TrainConfig
+from idaq.settings import TrainConfig
 from tests import tiny
 
 LOG_EVERY = {"op-cl": 1, "macaw": 1, "borel": 3}  # one length of a chunk compiles one program
@@ -18,7 +18,7 @@ LOG_EVERY = {"op-cl": 1, "macaw": 1, "borel": 3}  # one length of a chunk compil
 
 def group_data(*tasks: tuple[int, ...]) -> TrainData:
     data, num = tiny.data(), len(tasks)
-    return data._replace(
+    return data.replaced(
         train_tasks=jnp.asarray(tasks, jnp.int32),
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num), data.normaliser),
         start_std=jnp.stack([data.start_std] * num),

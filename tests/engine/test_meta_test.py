@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.adapt import make_adapter
-from idaq.adapt.config import AdaptConfig
+from idaq.adapt.methods import make_adapter
 from idaq.behaviour.collect import ExpertPolicy
 from idaq.engine.meta_test import Results, evaluate
 from idaq.engine.rollout import ScannedRollouts, rollout
+from idaq.settings import AdaptConfig
 from idaq.types import Array
 from tests import fakes, tiny
 

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from idaq.adapt import make_adapter
-from idaq.adapt.config import AdaptConfig
+from idaq.adapt.methods import make_adapter
 from idaq.algos.base import Algorithm
-from idaq.algos.borel import Borel
+from idaq.algos.borel.algorithm import Borel
 from idaq.algos.macaw.outer import Macaw
 from idaq.engine.meta_test import Results, evaluate
 from idaq.engine.pool import UNIT_EPISODES
 from idaq.engine.rollout import HostRollouts, Rollouts, ScannedRollouts, make_rollouts
+from idaq.settings import AdaptConfig
 from idaq.types import Episodes, PyTree
 from tests import fakes, tiny
 from tests.host_fakes import (

@@ -1,7 +1,7 @@
 """The training loop: chunks, checkpoints and groups of seeds change nothing but the clock."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from idaq.algos.context_based import ContextBased, State
 from idaq.algos.data import TrainData
-from idaq.algos.focal import Focal, State
+from idaq.algos.entries import make_algorithm
 from idaq.engine.train import one_seed, train_data, train_group
 from idaq.envs import POINT_FAMILIES
 from idaq.envs.family import split_tasks
-from idaq.runs.presets import TrainConfig
+from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
 from idaq.storage.dataset import Dataset
 from idaq.types import Array, PyTree
@@ -25,26 +26,31 @@ NUM_UPDATES = 8
 
 
 @dataclass(frozen=True)
-class Traced(Focal):
+class Traced(ContextBased):
     """FOCAL that knows how often its update was traced, per name."""
 
-    label: str = ""
+    counted_as: str = ""
     traces: ClassVar[dict[str, int]] = {}
 
+    @classmethod
+    def of(cls, algorithm: ContextBased, counted_as: str) -> "Traced":
+        parts = {each.name: getattr(algorithm, each.name) for each in fields(ContextBased)}
+        return cls(**parts, counted_as=counted_as)
+
     def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
-        self.traces[self.label] = self.traces.get(self.label, 0) + 1
+        self.traces[self.counted_as] = self.traces.get(self.counted_as, 0) + 1
         return super().update(state, data, key)
 
 
 SMALL = tiny.ALGORITHMS["td3-bc"]
-ALGORITHM = Traced(SMALL.config, SMALL.spec, label="td3-bc")
+ALGORITHM = Traced.of(SMALL, "td3-bc")
 
 
 def group_data(num_seeds: int) -> TrainData:
     """The tiny data for a group; every seed has other training tasks."""
     data = tiny.data()
     tasks = [(0, 1, 3, 4), (2, 3, 4, 5), (0, 2, 3, 5)][:num_seeds]
-    return data._replace(
+    return data.replaced(
         train_tasks=jnp.asarray(tasks, jnp.int32),
         normaliser=jax.tree.map(lambda x: jnp.stack([x] * num_seeds), data.normaliser),
         start_std=jnp.stack([data.start_std] * num_seeds),
@@ -60,7 +66,7 @@ def train(
     checkpoint_every: int = 100,
     stop_at: int | None = None,
     data: TrainData | None = None,
-    algorithm: Focal = ALGORITHM,
+    algorithm: ContextBased = ALGORITHM,
 ) -> list[PyTree]:
     """Train a group in a directory; `stop_at` interrupts it after so many updates."""
 
@@ -154,7 +160,7 @@ def _second() -> TrainData:
     """The second seed's view, as a group of one."""
     data = group_data(2)
     mine = one_seed(data, 1)
-    return data._replace(
+    return data.replaced(
         train_tasks=mine.train_tasks[None],
         normaliser=jax.tree.map(lambda x: x[None], mine.normaliser),
         start_std=mine.start_std[None],
@@ -165,7 +171,7 @@ def _second() -> TrainData:
 
 def test_later_chunks_compile_nothing_new(tmp_path: Path) -> None:
     """Neither after the first chunk nor after a checkpoint is read back."""
-    algorithm = Traced(tiny.ALGORITHMS["sac-brac"].config, tiny.SPEC, label="sac-brac")
+    algorithm = Traced.of(tiny.ALGORITHMS["sac-brac"], "sac-brac")
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, 0, log_every=1, checkpoint_every=2, stop_at=1, algorithm=algorithm)
     traced_once = Traced.traces["sac-brac"]
@@ -189,7 +195,7 @@ def test_metrics_are_means_over_their_chunk(tmp_path: Path) -> None:
 
 def test_data_of_a_group_has_its_own_tasks_and_normalisers(datasets: dict[str, Dataset]) -> None:
     family = POINT_FAMILIES["point-robot"]
-    algorithm = Focal(SMALL.config, family.spec)
+    algorithm = make_algorithm(SMALL.config, family.spec)
     splits = [split_tasks(100, seed).train for seed in (0, 1)]
     data = train_data(datasets["point-robot"], algorithm, splits)
     np.testing.assert_array_equal(data.train_tasks, splits)

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idaq.adapt import make_adapter
-from idaq.algos.focal import Focal
+from idaq.adapt.methods import make_adapter
+from idaq.algos.entries import make_algorithm
 from idaq.behaviour.collect import collect
 from idaq.behaviour.replay import add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacConfig
@@ -90,7 +90,7 @@ def algorithm(name: str) -> Golden:
     numbers |= {
         "encoder": summary(state.encoder),
         "policy": summary(state.learner.policy),
-        "ensemble": summary(state.ensemble),
+        "ensemble": summary(state.judge),
         "hypothesis": rounded(hypothesis),
         "actions": rounded(actions),
         "prior": rounded(agent.prior[jnp.asarray([0, 3])]),  # tasks of equally many rows
@@ -167,7 +167,7 @@ def posterior() -> Golden:
 
 def end_to_end(name: str, method: str) -> Golden:
     """Collect, train for six updates, adapt: the returns of every episode."""
-    focal = Focal(DEFAULT_LIKE, POINT_FAMILIES[name].spec)
+    focal = make_algorithm(DEFAULT_LIKE, POINT_FAMILIES[name].spec)
     with tempfile.TemporaryDirectory() as folder:
         dataset = _collected(name, Path(folder))
         agent = train(dataset, DEFAULT_LIKE, 6, 0, Path(folder))

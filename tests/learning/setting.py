@@ -5,10 +5,9 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from idaq.adapt import make_adapter
-from idaq.adapt.config import AdaptConfig
-from idaq.algos import AlgorithmConfig, make_algorithm
-from idaq.algos.focal import Config
+from idaq.adapt.methods import make_adapter
+from idaq.algos.entries import make_algorithm
+from idaq.algos.focal import FocalConfig
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import Results, evaluate
 from idaq.engine.rollout import make_rollouts
@@ -16,12 +15,12 @@ from idaq.engine.train import train_data, train_group
 from idaq.envs import POINT_FAMILIES
 from idaq.envs.family import reward_function, split_tasks
 from idaq.learners.td3_bc import Td3BcConfig
-from idaq.runs.presets import TrainConfig
+from idaq.settings import AdaptConfig, AlgorithmConfig, TrainConfig
 from idaq.storage.dataset import Dataset
 from idaq.types import PyTree
 
 ADAPT = AdaptConfig(reference="farthest-first", accept="improvement", final="best")
-DEFAULT_LIKE = Config(
+DEFAULT_LIKE = FocalConfig(
     latent_dim=8,
     encoder_hidden=(64, 64),
     encoder_learning_rate=1e-3,

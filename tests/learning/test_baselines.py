@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from idaq.algos.borel import BorelConfig
-from idaq.algos.focal import ContextConfig
+from idaq.algos.borel.algorithm import BorelConfig
+from idaq.algos.context_based import MetricConfig
 from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.op_cl import OpClConfig
 from idaq.envs import POINT_FAMILIES
@@ -19,9 +19,7 @@ from idaq.learners.td3_bc import Td3BcConfig
 from idaq.storage.dataset import Dataset, open_dataset, write_dataset
 from tests.learning.setting import DEFAULT_LIKE, adapt, train
 
-OP_CL = OpClConfig(
-    **{each.name: getattr(DEFAULT_LIKE, each.name) for each in fields(ContextConfig)}
-)
+OP_CL = OpClConfig(**{each.name: getattr(DEFAULT_LIKE, each.name) for each in fields(MetricConfig)})
 MACAW = MacawConfig(
     hidden=(64, 64),
     code_dim=32,
@@ -30,7 +28,6 @@ MACAW = MacawConfig(
     value_learning_rate=1e-3,
     rate_learning_rate=1e-2,
     inner_rate=1e-2,
-    fine_tuning_rate=1e-3,
     meta_batch_size=16,
     inner_batch_size=64,
     outer_batch_size=64,

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.focal import FocalConfig
+from idaq.judges.ensemble import EnsembleConfig
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.storage.dataset import Dataset
 from tests.learning.setting import DEFAULT_LIKE, adapt, train
@@ -31,7 +32,7 @@ PAPER_LIKE = replace(
 
 def scores(
     dataset: Dataset,
-    config: Config,
+    config: FocalConfig,
     num_updates: int,
     place: Path,
     methods: tuple[str, ...] = METHODS,
@@ -81,7 +82,7 @@ def test_papers_learner_on_point_robot(datasets: dict[str, Dataset], tmp_path: P
 def test_prediction_error_finds_the_task_too(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     """Models of reward and dynamics tell a fitting hypothesis from others on Point-Robot."""
     config = replace(
-        DEFAULT_LIKE, ensemble=EnsembleConfig(size=3, hidden=(64, 64), learning_rate=1e-3)
+        DEFAULT_LIKE, judge=EnsembleConfig(size=3, hidden=(64, 64), learning_rate=1e-3)
     )
     methods = ("idaq-prediction-error", "posterior")
     found = scores(datasets["point-robot"], config, 1500, tmp_path, methods)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from idaq.adapt import DEFAULT_METHODS
-from idaq.adapt.config import AdaptConfig
+from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
 from idaq.config import to_dict
 from idaq.errors import IdaqError
 from idaq.report import figures, results, style, trajectories
@@ -19,7 +18,7 @@ from idaq.report.figures import write_figures
 from idaq.report.results import load_dataset, load_run
 from idaq.report.trajectories import episode_path, make_scene
 from idaq.runs.directory import RunDir
-from idaq.runs.presets import ALGORITHMS
+from idaq.settings import AdaptConfig
 from idaq.storage.atomic import atomic_file, write_json
 from idaq.storage.dataset import write_dataset
 from tests.fakes import write_manifest
@@ -37,7 +36,7 @@ def goals() -> NDArray[np.float64]:
 
 def make_run(
     path: Path,
-    methods: tuple[str, ...] = DEFAULT_METHODS,
+    methods: tuple[str, ...] = PAPER_METHODS,
     *,
     num_seeds: int = 2,
     obs_dim: int = 2,
@@ -315,7 +314,7 @@ def test_a_shared_reference_stage_is_drawn_once(full_run: RunDir) -> None:
 
 
 def test_every_method_has_a_look_of_its_own() -> None:
-    looks = style.looks([*DEFAULT_METHODS, "mine", "yours"])
+    looks = style.looks([*PAPER_METHODS, "mine", "yours"])
     assert looks["mine"].label == "mine"
     assert len({(look.colour, look.marker) for look in looks.values()}) == len(looks)
 

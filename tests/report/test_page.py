@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from idaq.adapt.config import AdaptConfig
 from idaq.bench.experiments import EXPERIMENTS
 from idaq.config import to_dict
 from idaq.errors import IdaqError
@@ -20,6 +19,7 @@ from idaq.report.payload import POSITION_SCALE, find_runs, pack_positions, thres
 from idaq.report.serve import Source, make_server
 from idaq.runs.directory import RunDir
 from idaq.runs.summary import summarise
+from idaq.settings import AdaptConfig
 from idaq.storage.atomic import write_json
 from tests.adapt import cases
 from tests.fakes import write_manifest

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from idaq.algos import make_algorithm
+from idaq.algos.entries import make_algorithm
+from idaq.algos.resolve import resolve
 from idaq.config import override, to_dict
 from idaq.envs import FAMILIES, get_family
 from idaq.envs.family import Expert
@@ -29,7 +30,6 @@ from idaq.report.video import (
     write_video,
 )
 from idaq.runs.directory import RunDir
-from idaq.runs.presets import resolve
 from idaq.runs.stages import adapt_all
 from idaq.runs.summary import load_results
 from idaq.storage import checkpoint

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.runs import stages as pipeline
 from idaq.runs import training
 from idaq.runs.directory import RunDir
-from idaq.runs.presets import RunConfig, resolve
 from idaq.runs.stages import Job, run_jobs
 from idaq.runs.training import Seeds
+from idaq.settings import RunConfig
 from idaq.storage.dataset import Dataset
 from tests.host_fakes import InlinePool, Walk
 from tests.program import RUN, results

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from idaq.adapt.config import AdaptConfig
 from idaq.algos.base import Algorithm
+from idaq.settings import AdaptConfig
 from idaq.types import Array, Episodes, PyTree
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from idaq.adapt.config import AdaptConfig
-from idaq.adapt.thompson import Memory, empty_memory, remember
+from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.algos.base import Algorithm
+from idaq.settings import AdaptConfig
 from idaq.types import Array, Episodes, PyTree
 
 
@@ -31,7 +31,15 @@ class GradientAlgorithm(Algorithm, Protocol):
         """The networks after the inner step on the kept episodes."""
         ...
 
-    def fine_tune(self, agent: PyTree, adapted: Any, episodes: Episodes, keep: Array) -> Any:
+    def fine_tune(
+        self,
+        agent: PyTree,
+        adapted: Any,
+        episodes: Episodes,
+        keep: Array,
+        num_steps: int,
+        learning_rate: float,
+    ) -> Any:
         """The networks after further steps on the kept episodes."""
         ...
 
@@ -78,7 +86,14 @@ class FineTuning:
 
         def adapt(adapted: Any) -> Any:
             stepped = self.algorithm.inner_step(agent, memory.episodes, seen)
-            tuned = self.algorithm.fine_tune(agent, adapted, memory.episodes, seen)
+            tuned = self.algorithm.fine_tune(
+                agent,
+                adapted,
+                memory.episodes,
+                seen,
+                self.config.fine_tuning_steps,
+                self.config.fine_tuning_rate,
+            )
             is_first = memory.count == self.config.num_reference_episodes
             return jax.tree.map(lambda a, b: jnp.where(is_first, a, b), stepped, tuned)
 

@@ -6,36 +6,27 @@ or below it are the in-distribution context. Each iterative episode runs q(z | t
 joins it if it passes. The final episode runs the committed hypothesis.
 
 Choices beyond the paper's text, all options of `AdaptConfig`:
-1. `reference`: which hypotheses of the prior are tried.
-2. `iterate="untried"`: q(z | c) of a deterministic encoder proposes the same hypothesis until
-   the context changes; instead of running it again, the iterative stage then tries the training
-   task's hypothesis nearest to the best one so far that has not been tried. `iterate="search"`
-   does so once an episode resembles the logs, that is, when the best uncertainty is closer to a
-   logged episode's than to the mean of what was tried. Until then the neighbourhood of the best
-   one is no better than any other, and the hypothesis farthest from all that were tried is next.
-   Embeddings of tasks that are alike lie close together, and of those one is enough.
-3. `accept="improvement"`: only an episode that is better than all before joins, which is what
+1. `reference` and `iterate`: which hypotheses are tried, by a search (`idaq.adapt.search`). The
+   posterior of a deterministic encoder proposes the same one until the context changes.
+2. `accept="improvement"`: only an episode that is better than all before joins, which is what
    the released code does with returns; the threshold then follows the best episode.
-4. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
+3. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
 If all reference uncertainties tie, all are kept and the record says `tied`.
 """
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from idaq.adapt.config import AdaptConfig
-from idaq.adapt.thompson import Memory, empty_memory, reference_hypotheses, remember
-from idaq.adapt.uncertainty import Uncertainty
+from idaq.adapt.memory import Memory, empty_memory, remember
+from idaq.adapt.search import Tried, first_hypotheses, next_hypothesis
+from idaq.adapt.uncertainty import Uncertainty, view_of
 from idaq.algos.base import Algorithm
+from idaq.settings import AdaptConfig
 from idaq.types import Array, Episodes, PyTree
-
-SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
-ALIKE = 0.1  # to `search`, those closer than this share of the prior's median distance are one
 
 
 class IdaqState(NamedTuple):
@@ -46,6 +37,7 @@ class IdaqState(NamedTuple):
     uncertainty: Any  # [num_episodes], NaN where there is none yet
     kept: Any  # [num_episodes] bool
     threshold: Any  # [], NaN before the reference stage ends
+    thresholds: Any  # [num_episodes], by which each episode was judged; NaN before it is
     tied: Any  # [] bool
 
 
@@ -70,13 +62,14 @@ class Idaq:
         return self.config.num_episodes
 
     def init(self, agent: PyTree, key: Array, given: Episodes | None) -> IdaqState:
-        reference = reference_hypotheses(self.config, self.algorithm.prior(agent), key)
+        reference = first_hypotheses(self.config, self.algorithm.prior(agent), key)
         return IdaqState(
             reference=reference,
             memory=empty_memory(self.algorithm.spec, self.num_episodes, reference[0]),
             uncertainty=jnp.full(self.num_episodes, jnp.nan),
             kept=jnp.zeros(self.num_episodes, bool),
             threshold=jnp.full((), jnp.nan),
+            thresholds=jnp.full(self.num_episodes, jnp.nan),
             tied=jnp.zeros((), bool),
         )
 
@@ -92,16 +85,21 @@ class Idaq:
     def observe(
         self, agent: PyTree, state: IdaqState, hypothesis: PyTree, episode: Episodes
     ) -> IdaqState:
-        """Remember the episode; when its hypothesis has run n_e episodes, judge them."""
-        index = state.memory.count
+        """Remember the episode; when its hypothesis has run n_e episodes, judge them.
+
+        The final episode is not judged, but its uncertainty and the threshold are written down.
+        """
+        index, repeats = state.memory.count, self.config.episodes_per_hypothesis
         state = state._replace(memory=remember(state.memory, hypothesis, episode))
-        is_final = index == self.num_episodes - 1
-        complete = self._place_in_group(index) == self.config.episodes_per_hypothesis - 1
-        judged = jax.lax.cond(complete, partial(self._judge, agent), lambda s: s, state)
-        final_uncertainty = self._quantify(
-            agent, jax.tree.map(lambda x: x[None], episode), hypothesis
+        by_itself = self._quantify(agent, jax.tree.map(lambda x: x[None], episode), hypothesis)
+        of_group = by_itself if repeats == 1 else self._quantify_group(agent, state)
+        complete = self._place_in_group(index) == repeats - 1
+        judged = jax.lax.cond(complete, self._judge, lambda s, _: s, state, of_group)
+        final = state._replace(
+            uncertainty=state.uncertainty.at[index].set(by_itself),
+            thresholds=state.thresholds.at[index].set(state.threshold),
         )
-        final = state._replace(uncertainty=state.uncertainty.at[index].set(final_uncertainty))
+        is_final = index == self.num_episodes - 1
         result: IdaqState = jax.tree.map(lambda a, b: jnp.where(is_final, a, b), final, judged)
         return result
 
@@ -115,6 +113,7 @@ class Idaq:
             "uncertainty": state.uncertainty,
             "kept": state.kept,
             "threshold": state.threshold,
+            "thresholds": state.thresholds,
             "tied": state.tied,
         }
 
@@ -130,53 +129,35 @@ class Idaq:
 
     def _next_iterate(self, agent: PyTree, state: IdaqState) -> Any:
         """The hypothesis of the next iterative episode."""
-        posterior = self._posterior(agent, state)
-        if self.config.iterate == "posterior":
-            return posterior
-        prior = self.algorithm.prior(agent)
-        candidates = jnp.concatenate([posterior[None], prior])
-        tried = jnp.arange(self.num_episodes) < state.memory.count
-        distance = jnp.linalg.norm(candidates[:, None] - state.memory.hypotheses, axis=-1)
-        from_tried = jnp.where(tried, distance, jnp.inf).min(axis=1)
-        is_new = from_tried > self._tolerance(prior)
-        best = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
-        from_best = jnp.where(is_new[1:], jnp.linalg.norm(prior - best, axis=-1), jnp.inf)
-        use_prior = ~is_new[0] & is_new[1:].any()
-        refined = jnp.where(use_prior, prior[jnp.argmin(from_best)], posterior)
-        if self.config.iterate == "untried":
-            return refined
-        explore = ~self._resembles_logs(agent, state) & is_new[1:].any()
-        return jnp.where(explore, prior[jnp.argmax(from_tried[1:])], refined)
-
-    def _tolerance(self, prior: Array) -> Any:
-        """How close to one that was tried a hypothesis is nothing new."""
-        if self.config.iterate == "untried":
-            return SAME_HYPOTHESIS
-        pairs = jnp.linalg.norm(prior[:, None] - prior, axis=-1)
-        first, second = jnp.triu_indices(prior.shape[0], 1)
-        return ALIKE * jnp.median(pairs[first, second])
-
-    def _resembles_logs(self, agent: PyTree, state: IdaqState) -> Any:
-        """Whether the best episode is closer to a logged one than to the mean of those tried."""
-        logs = self.uncertainty.of_logs(self.algorithm.logged_return(agent))
-        halfway = 0.5 * (logs + jnp.nanmean(state.uncertainty))
-        return jnp.nanmin(state.uncertainty) <= halfway
+        tried = Tried(
+            prior=self.algorithm.prior(agent),
+            posterior=self._posterior(agent, state),
+            hypotheses=state.memory.hypotheses,
+            was_tried=jnp.arange(self.num_episodes) < state.memory.count,
+            uncertainty=state.uncertainty,
+            logged_uncertainty=self.uncertainty.of_logs(self.algorithm.logged_return(agent)),
+        )
+        return next_hypothesis(self.config, tried)
 
     def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Any:
-        predict = partial(self.algorithm.predict, agent)
-        return self.uncertainty.quantify(episodes, hypothesis, predict)
+        return self.uncertainty.quantify(episodes, hypothesis, view_of(self.algorithm, agent))
 
-    def _judge(self, agent: PyTree, state: IdaqState) -> IdaqState:
-        """The uncertainty of the last n_e episodes, and whether they are in-distribution."""
+    def _quantify_group(self, agent: PyTree, state: IdaqState) -> Any:
+        """The uncertainty of the last n_e episodes, which one hypothesis ran."""
+        repeats = self.config.episodes_per_hypothesis
+        first = state.memory.count - repeats
+        group = jax.tree.map(
+            lambda x: jax.lax.dynamic_slice_in_dim(x, first, repeats), state.memory.episodes
+        )
+        return self._quantify(agent, group, state.memory.hypotheses[first])
+
+    def _judge(self, state: IdaqState, value: Array) -> IdaqState:
+        """Whether the last n_e episodes, of that uncertainty, are in-distribution."""
         repeats, num_reference = (
             self.config.episodes_per_hypothesis,
             self.config.num_reference_episodes,
         )
         first = state.memory.count - repeats
-        group = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, first, repeats), state.memory.episodes
-        )
-        value = self._quantify(agent, group, state.memory.hypotheses[first])
         places = jnp.arange(self.num_episodes)
         in_group = (places >= first) & (places < state.memory.count)
         best_before = jnp.nanmin(jnp.where(in_group, jnp.nan, state.uncertainty), initial=jnp.inf)
@@ -198,8 +179,11 @@ class Idaq:
             tightened = jnp.minimum(state.threshold, value)
         kept_iterative = state.kept | (in_group & accepted & iterating)
 
+        judged_by = jnp.where(iterating & in_group, state.threshold, state.thresholds)
+        judged_by = jnp.where(reference_ends & (places < num_reference), threshold, judged_by)
         return state._replace(
             uncertainty=uncertainty,
+            thresholds=judged_by,
             kept=jnp.where(reference_ends, kept_reference, kept_iterative),
             threshold=jnp.where(reference_ends, threshold, tightened),
             tied=jnp.where(reference_ends, tied, state.tied),

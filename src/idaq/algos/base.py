@@ -7,24 +7,14 @@ The data is an argument, never a closure; randomness comes from one key, split b
 prior (the hypotheses of the training tasks), so that adapting never opens training data.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from idaq.algos.data import TrainData
 from idaq.types import Array, Episodes, PyTree, Spec
 
 
-class Prediction(NamedTuple):
-    """What happened in an episode, and what each of L models expected, in the models' units."""
-
-    reward: Any  # [horizon]
-    next_obs: Any  # [horizon, obs_dim]
-    rewards: Any  # [L, horizon]
-    next_observations: Any  # [L, horizon, obs_dim]
-    valid: Any  # [horizon] bool
-
-
 class Algorithm(Protocol):
-    """What `train`, `evaluate` and the adapters use."""
+    """What training, the meta-test loop and the adapters use."""
 
     @property
     def name(self) -> str: ...
@@ -51,6 +41,16 @@ class Algorithm(Protocol):
     @property
     def return_discount(self) -> float | None:
         """The discount of the Monte-Carlo returns that `data` must have, if it needs any."""
+        ...
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What its agents can do for an adaptation method, judges included."""
+        ...
+
+    @property
+    def relabels(self) -> bool:
+        """Whether it needs the family's reward function."""
         ...
 
     def init(self, data: TrainData, key: Array) -> PyTree:
@@ -81,8 +81,8 @@ class Algorithm(Protocol):
         """The mean return of the training tasks' logged episodes, []."""
         ...
 
-    def predict(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Prediction:
-        """What the ensemble expects of one episode under a hypothesis, beside what happened."""
+    def read(self, agent: PyTree, episode: Episodes, hypothesis: Array) -> Any:
+        """What the agent's judge says of one episode [horizon, ...] under a hypothesis."""
         ...
 
     def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:

@@ -36,20 +36,82 @@ class EpisodeIndex(NamedTuple):
     task_count: Any  # [num_tasks], number of episodes
 
 
-class TrainData(NamedTuple):
-    """One seed's view of a dataset. Rows are shared between seeds, tasks are not."""
+class SharedData(NamedTuple):
+    """What all seeds have in common."""
 
     rows: Transition  # [num_transitions, ...]; actions are scaled to [-1, 1]
     task_start: Any  # [num_tasks], first row
     task_count: Any  # [num_tasks], number of rows
+    episodes: EpisodeIndex
+    return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
+    reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
+
+
+class SeedData(NamedTuple):
+    """What one seed has for itself: its training tasks, and what is known of them."""
+
     train_tasks: Any  # [num_train_tasks]
     normaliser: Normaliser
     start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
     unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (engine/starts.py)
     mean_return: Any  # [], of the training tasks' episodes
-    episodes: Any = None  # EpisodeIndex
-    return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
-    reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
+
+
+class TrainData(NamedTuple):
+    """A dataset as one seed sees it; in a group of seeds, `seed` has a leading axis."""
+
+    shared: SharedData
+    seed: SeedData
+
+    def replaced(self, **changes: Any) -> "TrainData":
+        """The same with other values of some fields, of either part."""
+        own = {name: value for name, value in changes.items() if name in SeedData._fields}
+        common = {name: value for name, value in changes.items() if name not in own}
+        return TrainData(self.shared._replace(**common), self.seed._replace(**own))
+
+    @property
+    def rows(self) -> Transition:
+        return self.shared.rows
+
+    @property
+    def task_start(self) -> Any:
+        return self.shared.task_start
+
+    @property
+    def task_count(self) -> Any:
+        return self.shared.task_count
+
+    @property
+    def episodes(self) -> EpisodeIndex:
+        return self.shared.episodes
+
+    @property
+    def return_to_go(self) -> Any:
+        return self.shared.return_to_go
+
+    @property
+    def reward_of(self) -> Any:
+        return self.shared.reward_of
+
+    @property
+    def train_tasks(self) -> Any:
+        return self.seed.train_tasks
+
+    @property
+    def normaliser(self) -> Normaliser:
+        return self.seed.normaliser
+
+    @property
+    def start_std(self) -> Any:
+        return self.seed.start_std
+
+    @property
+    def unrelated(self) -> Any:
+        return self.seed.unrelated
+
+    @property
+    def mean_return(self) -> Any:
+        return self.seed.mean_return
 
 
 def scale_action(spec: Spec, action: Array) -> Any:
@@ -64,12 +126,14 @@ def unscale_action(spec: Spec, action: Array) -> Any:
     return low + 0.5 * (action + 1.0) * (high - low)
 
 
-def network_units(spec: Spec, normaliser: Normaliser, episodes: Episodes) -> tuple[Any, Any, Any]:
-    """Observations, actions and rewards of episodes as networks take them."""
-    return (
-        normaliser.obs(episodes.obs),
-        scale_action(spec, episodes.action),
-        normaliser.reward(episodes.reward),
+def network_rows(spec: Spec, normaliser: Normaliser, episodes: Episodes) -> Transition:
+    """The transitions of episodes as networks take them."""
+    return Transition(
+        obs=normaliser.obs(episodes.obs),
+        action=scale_action(spec, episodes.action),
+        reward=normaliser.reward(episodes.reward),
+        next_obs=normaliser.obs(episodes.next_obs),
+        terminated=episodes.terminated,
     )
 
 
@@ -161,16 +225,18 @@ def no_data(spec: Spec, num_train_tasks: int) -> TrainData:
     tasks, one = jnp.zeros(num_train_tasks, jnp.int32), identity_normaliser(spec.obs_dim)
     obs, action = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
     rows = Transition(obs, action, jnp.zeros(1), obs, jnp.zeros(1))
-    index = EpisodeIndex(tasks, tasks, tasks, tasks)
-    return TrainData(
+    shared = SharedData(
         rows=rows,
         task_start=tasks,
         task_count=tasks,
+        episodes=EpisodeIndex(tasks, tasks, tasks, tasks),
+        return_to_go=jnp.zeros(1),
+    )
+    seed = SeedData(
         train_tasks=tasks,
         normaliser=one,
         start_std=one.obs_mean,
         unrelated=one.obs_mean > 0,
         mean_return=one.reward_mean,
-        episodes=index,
-        return_to_go=jnp.zeros(1),
     )
+    return TrainData(shared, seed)

@@ -15,22 +15,17 @@ Where it departs from PEARL:
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
-
-from idaq.algos.focal import ContextBased, ContextConfig, State
+from idaq.algos.context_based import MetricConfig
+from idaq.algos.entries import ObjectiveEntry, SpeedCase
 from idaq.config import require
-from idaq.errors import IdaqError
-from idaq.learners.bc import BcConfig
-from idaq.learners.losses import gaussian_kl, metric_loss
-from idaq.nets import context
-from idaq.types import Array, PyTree, Transition
+from idaq.objectives.gaussians import ProductOfGaussians
+from idaq.types import Spec
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpClConfig(ContextConfig):
+class OpClConfig(MetricConfig):
     """FOCAL's settings, and the weights of the two further losses of the encoder."""
 
     kind: Literal["op-cl"] = "op-cl"
@@ -40,52 +35,28 @@ class OpClConfig(ContextConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "kl_weight", "q_weight", least=0)
-        if isinstance(self.learner, BcConfig):
-            raise IdaqError(
-                "OP+CL trains its encoder through a critic, and the learner 'bc' has none.",
-                "Choose the learner 'td3-bc' or 'sac-brac'.",
-            )
 
 
-@dataclass(frozen=True)
-class OpCl(ContextBased):
-    """The algorithm, bound to its configuration and the family's spec."""
+def make_objective(config: OpClConfig, spec: Spec) -> ProductOfGaussians:
+    """The three losses of the encoder."""
+    return ProductOfGaussians(
+        encoder=config.encoder(spec),
+        metric_weight=config.metric_weight,
+        kl_weight=config.kl_weight,
+        q_weight=config.q_weight,
+        critic_hidden=config.learner.hidden,
+    )
 
-    config: OpClConfig
-    name: str = "op-cl"
-    version: int = 1
 
-    def _encoder_loss(
-        self,
-        state: State,
-        tasks: Array,
-        contexts: Transition,
-        batch: Transition,
-        key: Array,
-        learner_key: Array,
-        encoder: PyTree,
-    ) -> tuple[Any, tuple[Any, dict[str, Any]]]:
-        config, learner = self.config, self._learner
-        learner_state: Any = state.learner  # one that has a critic
-        mean, variance = context.posterior(encoder, *contexts[:3])
-        noise = jax.random.normal(jax.random.fold_in(key, 2), mean.shape)
-        z = mean + jnp.sqrt(variance) * noise  # [num_tasks, latent_dim]
-        metric = config.metric_weight * metric_loss(z, tasks)
-        kl = config.kl_weight * gaussian_kl(mean, jnp.log(variance)).mean()
-
-        # the learner's own Q loss at the same target; what both compute is compiled once
-        each_z = jnp.repeat(z, config.batch_size, axis=0)
-        detached = jax.lax.stop_gradient(each_z)
-        target = learner.q_target(config.learner, learner_state, batch, detached, learner_key)
-        q = config.q_weight * learner.q_loss(learner_state.q, batch, each_z, target)
-        metrics = {"metric_loss": metric, "kl_loss": kl, "posterior_std": jnp.sqrt(variance).mean()}
-        return metric + kl + q, (z, metrics)
-
-    def _init_encoder(self, key: Array) -> PyTree:
-        sizes = (self.spec.obs_dim, self.spec.action_dim, self.config.encoder_hidden)
-        return context.init(key, *sizes, 2 * self.config.latent_dim)
-
-    def _embed(
-        self, encoder: PyTree, obs: Array, action: Array, reward: Array, weight: Array
-    ) -> Any:
-        return context.posterior(encoder, obs, action, reward, weight)[0]
+ENTRY = ObjectiveEntry(
+    name="op-cl",
+    label="OP+CL",
+    version=1,
+    config=OpClConfig,
+    make=make_objective,
+    needs_critic=True,
+    speed_cases=(
+        SpeedCase(preset="paper", group="ml1"),
+        SpeedCase(preset="default", group="ml1"),
+    ),
+)

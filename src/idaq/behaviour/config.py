@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from idaq.behaviour.sac import SacConfig
 from idaq.config import require
+from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
 
 MAX_ROUNDS = 1_000_000
@@ -75,17 +76,18 @@ def _ml1() -> BehaviourConfig:
     )
 
 
-def behaviour_config(family: str) -> BehaviourConfig:
-    """The settings that train a family's behaviour policies."""
-    if family == "point-robot":
-        return _point()
-    if family == "cheetah-vel":
-        return _cheetah()
-    if family == "ml1/peg-insert-side":  # three attempts without demonstrations failed
-        return replace(_ml1(), num_rounds=120, demonstration_rounds=10)
-    if family.startswith("ml1/"):
-        return _ml1()
-    raise IdaqError(
-        f"There are no settings to train behaviour policies of '{family}' with.",
-        "Train those of point-robot, cheetah-vel or a set of ml1/.",
-    )
+_BY_GROUP = {"point": _point, "cheetah": _cheetah, "ml1": _ml1}
+
+
+def behaviour_config(family: TaskFamily) -> BehaviourConfig:
+    """The settings that train a family's behaviour policies: its group's, or those for its kind."""
+    traits = traits_of(family)
+    if not traits.has_environment:
+        raise IdaqError(
+            f"'{family.name}' has no environment to train behaviour policies in.",
+            "Log its data yourself.",
+        )
+    config = _BY_GROUP.get(traits.group, _cheetah if traits.simulator else _point)()
+    if traits.needs_demonstrations:
+        return replace(config, num_rounds=120, demonstration_rounds=10)
+    return config

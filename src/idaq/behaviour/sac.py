@@ -20,6 +20,7 @@ from idaq.behaviour.replay import Replay, sample_replay
 from idaq.config import MAX_SIZE, require
 from idaq.learners.losses import soft_value, squared_error, td_target, temperature_loss
 from idaq.nets import critic, policy
+from idaq.nets.operations import Operations
 from idaq.types import Array, PyTree, Spec
 
 
@@ -160,6 +161,16 @@ class Sac:
             "temperature": temperature,
             "q_target": target.mean(),
         }
+
+    def operations(self) -> int:
+        """Floating-point operations of an update: critics, their targets, policy."""
+        config, action = self.config, self.spec.action_dim
+        inputs = self.spec.obs_dim + self.condition_dim
+        actor = Operations(inputs, config.policy_hidden, 2 * action)
+        q = Operations(inputs + action, config.critic_hidden, 1)
+        per_row = 2 * q.train + 2 * q.forward + actor.forward  # towards the targets
+        per_row += actor.train + 2 * q.to_action(action)
+        return config.batch_size * per_row
 
     def agent_shapes(self) -> PyTree:
         """The shapes of an agent, to read one back from a file."""

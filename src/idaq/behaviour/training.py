@@ -251,7 +251,7 @@ def check_retraining(name: str, quality: str) -> tuple[TaskFamily, BehaviourConf
         )
     trained_on = [first for first, others in SHARED_WITH.items() if name in others]
     family = get_family(trained_on[0]) if trained_on else family
-    return family, behaviour_config(family.name)
+    return family, behaviour_config(family)
 
 
 def _train(

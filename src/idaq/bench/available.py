@@ -1,12 +1,9 @@
 """What this version of idaq can run of what the experiments declare."""
 
-from idaq.adapt import methods_of
+from idaq.adapt.methods import methods_of
+from idaq.algos.entries import ALGORITHMS
 from idaq.behaviour.quality import qualities_of
 from idaq.envs import FAMILIES, get_family
-from idaq.runs.presets import ALGORITHMS
-
-EXPERT = "expert"
-FOCAL = "focal"
 
 
 def missing(

@@ -20,8 +20,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from idaq.adapt import needs_models
-from idaq.adapt.config import AdaptConfig
+from idaq.adapt.methods import judge_needed
+from idaq.algos.resolve import judge_kind, resolve, without_judge
 from idaq.behaviour.quality import Quality, shipped_fingerprint
 from idaq.bench import available
 from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, get_scale
@@ -29,9 +29,9 @@ from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir, read_json
-from idaq.runs.presets import RunConfig, resolve, with_ensemble_size
 from idaq.runs.stages import run_identity
 from idaq.runs.training import Split
+from idaq.settings import AdaptConfig, RunConfig
 
 SPLIT: Split = "test"
 
@@ -94,9 +94,10 @@ class Cell:
         config = resolve(self.preset, self.family, self.algorithm)
         for setting in (*self.settings, *self.variant):
             config = override(config, setting)
-        if self.probes or any(needs_models(each.method) for each in self.adaptations):
+        needed = [judge_needed(each.method) for each in self.adaptations]
+        if self.probes or judge_kind(config) in needed:
             return config
-        return with_ensemble_size(config, 0)
+        return without_judge(config)
 
     def curve_updates(self, config: RunConfig) -> int:
         """Updates between two points of the learning curve; 0 where there is none."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt import make_adapter
-from idaq.algos import make_algorithm
+from idaq.adapt.methods import make_adapter
+from idaq.algos.entries import make_algorithm
 from idaq.bench.status import curve_file
 from idaq.engine.rollout import Rollouts
 from idaq.runs.adaptation import adapt_group

@@ -6,7 +6,6 @@ the appendix defines it: d(t1, t2) = |v1 - v2| / |v2|, v = (s_0, a_0, r_0, s_1, 
 over the data's episodes t2.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.idaq import quantile_threshold
-from idaq.adapt.uncertainty import BUILT_IN
-from idaq.algos import make_algorithm
+from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty, view_of
+from idaq.algos.entries import make_algorithm
 from idaq.bench.curve import save_arrays
 from idaq.bench.status import probe_file
 from idaq.engine.rollout import Rollouts
@@ -55,13 +54,13 @@ def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
         np.stack([_logged_vector(each, rollouts.family.spec.horizon) for each in own]),
     )
     arrays["data_returns"] = np.asarray([each["rewards"].sum() for each in own])
-    for name, uncertainty in BUILT_IN.items():
-        predict = partial(algorithm.predict, agent)
+    view = view_of(algorithm, agent)
+    for name, uncertainty in UNCERTAINTIES.items():
+        if uncertainty.reads not in (None, *algorithm.offers):
+            continue
 
-        def judge(
-            episode: Episodes, hypothesis: Any, by: Any = uncertainty, see: Any = predict
-        ) -> Any:
-            return by.quantify(jax.tree.map(lambda x: x[None], episode), hypothesis, see)
+        def judge(episode: Episodes, hypothesis: Any, by: Uncertainty = uncertainty) -> Any:
+            return by.quantify(jax.tree.map(lambda x: x[None], episode), hypothesis, view)
 
         values = jax.vmap(judge)(episodes, hypotheses)
         arrays[f"uncertainty {name}"] = np.asarray(values)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from idaq.adapt import make_adapter
-from idaq.algos import make_algorithm
+from idaq.adapt.methods import make_adapter
+from idaq.algos.entries import make_algorithm
 from idaq.bench.cells import (
     Adaptation,
     Cell,
@@ -18,7 +18,7 @@ from idaq.bench.cells import (
 from idaq.config import to_dict
 from idaq.envs import get_family
 from idaq.runs.directory import RunDir, read_json
-from idaq.runs.presets import RunConfig
+from idaq.settings import RunConfig
 
 State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
 

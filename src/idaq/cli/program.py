@@ -19,12 +19,10 @@ from idaq.cli.bench import Bench
 from idaq.errors import IdaqError
 
 if TYPE_CHECKING:
-    from idaq.adapt.config import AdaptConfig
     from idaq.runs.directory import RunDir
-    from idaq.runs.presets import RunConfig
+    from idaq.settings import AdaptConfig, RunConfig
 
 Preset = Literal["default", "paper"]
-AlgorithmName = Literal["focal", "op-cl", "macaw", "borel"]
 Split = Literal["test", "validation"]
 Quality = Literal["expert", "medium", "random", "replay"]
 
@@ -70,12 +68,13 @@ class List:
     """Print JSON for machines."""
 
     def run(self) -> None:
-        from idaq.adapt import method_names, methods_of, needs_models
+        from idaq.adapt.methods import METHODS, judge_needed, methods_of
+        from idaq.algos.entries import ALGORITHMS
+        from idaq.algos.presets import PRESETS
         from idaq.behaviour.quality import qualities_of
         from idaq.bench.paper import dataset_return
         from idaq.envs import FAMILIES
         from idaq.report.tables import plain_table
-        from idaq.runs.presets import ALGORITHMS, PRESETS
 
         families: list[dict[str, Any]] = [
             {
@@ -93,9 +92,9 @@ class List:
             {
                 "name": method,
                 "algorithms": [name for name in ALGORITHMS if method in methods_of(name)],
-                "needs_models": needs_models(method),
+                "needs_models": judge_needed(method) is not None,
             }
-            for method in method_names()
+            for method in METHODS
         ]
         if self.json:
             listed = {"families": families, "algorithms": list(ALGORITHMS)}
@@ -211,7 +210,7 @@ class Behaviour:
         from idaq.report.tables import plain_table
 
         family = get_family(self.family)
-        config = behaviour_config(family.name)
+        config = behaviour_config(family)
         for assignment in (each for group in self.set for each in group):
             config = override(config, assignment)
         ladder = train_policies(
@@ -239,7 +238,7 @@ class Behaviour:
 class _Training:
     """Options of training that `train` and `run` share."""
 
-    algorithm: AlgorithmName = "focal"
+    algorithm: Annotated[str, _unset("NAME", "the first of `idaq list`")] = ""
     """How agents are meta-trained; it decides which adaptation methods there are."""
     preset: Preset = "default"
     """`default`: our learner and adaptation; `paper`: the paper's hyper-parameters."""
@@ -266,8 +265,8 @@ class _Training:
     def resolve(self, family: str) -> "RunConfig":
         import dataclasses
 
+        from idaq.algos.resolve import resolve, with_ensemble_size
         from idaq.config import override
-        from idaq.runs.presets import resolve, with_ensemble_size
 
         config = resolve(self.preset, family, self.algorithm)
         if self.updates is not None:
@@ -280,9 +279,10 @@ class _Training:
         return config
 
     def run_dir(self, family: str) -> "RunDir":
+        from idaq.algos.entries import default_algorithm
         from idaq.runs.directory import RunDir
 
-        named = "" if self.algorithm == "focal" else f"{self.algorithm}-"
+        named = "" if self.algorithm in ("", default_algorithm()) else f"{self.algorithm}-"
         default = Path("runs") / f"{family}-{named}{self.preset}"
         return RunDir(default if self.out is None else self.out)
 
@@ -295,23 +295,24 @@ class Train(_Training):
     """The dataset directory (make one with `idaq collect`)."""
 
     def run(self) -> None:
-        from idaq.adapt import default_methods
+        from idaq.algos.entries import ALGORITHMS
         from idaq.runs.stages import dataset_family, train_all
         from idaq.runs.training import Seeds
 
         family = dataset_family(self.data)
-        run = self.run_dir(family.name)
+        run, config = self.run_dir(family.name), self.resolve(family.name)
         train_all(
             run,
             self.data,
             preset=self.preset,
-            config=self.resolve(family.name),
+            config=config,
             seeds=Seeds(count=self.seeds, first=self.first_seed, at_once=self.seeds_at_once),
             split=self.split,
             resume=self.resume,
         )
         print(f"trained seeds {', '.join(map(str, run.seeds()))}: {run.path}")
-        _say(f"Next: idaq adapt {run.path} --method {default_methods(self.algorithm)[0]}")
+        method = ALGORITHMS[config.algorithm.kind].default_methods[0]
+        _say(f"Next: idaq adapt {run.path} --method {method}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,19 +327,14 @@ class _Adaptation:
     """The threshold is the bottom k% quantile of the reference uncertainties."""
     n_e: RunInt = None
     """Episodes that every hypothesis runs."""
-    reference: Annotated[
-        Literal["farthest", "farthest-first", "prior", "zero"] | None,
-        _unset("{farthest,farthest-first,prior,zero}", AS_SET_UP),
-    ] = None
-    """Which hypotheses of the prior the reference stage tries."""
+    reference: Annotated[str | None, _unset("SEARCH", AS_SET_UP)] = None
+    """Which hypotheses of the prior the reference stage tries: `farthest`, `farthest-first`,
+    `prior` or `zero`."""
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
-    iterate: Annotated[
-        Literal["posterior", "untried", "search"] | None,
-        _unset("{posterior,untried,search}", AS_SET_UP),
-    ] = None
-    """Iterative episodes run the posterior; or once that repeats, the untried hypothesis nearest to
-    the best; or, as long as nothing resembles the logs, the farthest from all that were tried."""
+    iterate: Annotated[str | None, _unset("SEARCH", AS_SET_UP)] = None
+    """Iterative episodes run the `posterior`; or once that repeats, the `untried` hypothesis
+    nearest to the best; or, with `search`, as long as nothing resembles the logs, the farthest."""
     accept: Annotated[
         Literal["threshold", "improvement"] | None, _unset("{threshold,improvement}", AS_SET_UP)
     ] = None

@@ -16,27 +16,18 @@ import jax
 import jax.numpy as jnp
 
 from idaq.algos.base import Algorithm
-from idaq.algos.data import TrainData
+from idaq.algos.data import SeedData, SharedData, TrainData
 from idaq.engine.loading import fit_normaliser, load_episodes, load_rows, mean_return, returns_to_go
 from idaq.engine.starts import start_std, unrelated_starts
 from idaq.errors import IdaqError
-from idaq.runs.presets import TrainConfig
+from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
 from idaq.storage.dataset import Dataset
 from idaq.storage.metrics import MetricsLog
 from idaq.types import Array, IntArray, PyTree
 
 INIT_STREAM, UPDATE_STREAM = 0, 1  # what a seed's key is folded with
-SEED_AXES = TrainData(
-    rows=None,  # type: ignore[arg-type]
-    task_start=None,
-    task_count=None,
-    train_tasks=0,
-    normaliser=0,  # type: ignore[arg-type]
-    start_std=0,
-    unrelated=0,
-    mean_return=0,
-)
+SEED_AXES = TrainData(shared=None, seed=0)  # type: ignore[arg-type]
 
 
 def train_data(
@@ -52,10 +43,15 @@ def train_data(
     rows, starts, counts = load_rows(dataset, algorithm.spec)
     floor, discount = algorithm.config.std_floor, algorithm.return_discount
     normalisers = [fit_normaliser(dataset, tasks, floor) for tasks in train_tasks]
-    return TrainData(
+    shared = SharedData(
         rows=rows,
         task_start=starts,
         task_count=counts,
+        episodes=load_episodes(dataset),
+        return_to_go=None if discount is None else returns_to_go(dataset, discount),
+        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
+    )
+    seeds = SeedData(
         train_tasks=jnp.stack([jnp.asarray(tasks, jnp.int32) for tasks in train_tasks]),
         normaliser=jax.tree.map(lambda *leaves: jnp.stack(leaves), *normalisers),
         start_std=jnp.stack(
@@ -63,22 +59,13 @@ def train_data(
         ),
         unrelated=jnp.stack([unrelated_starts(dataset, tasks) for tasks in train_tasks]),
         mean_return=jnp.stack([mean_return(dataset, tasks) for tasks in train_tasks]),
-        episodes=load_episodes(dataset),
-        return_to_go=None if discount is None else returns_to_go(dataset, discount),
-        reward_of=None if reward_of is None else jax.tree_util.Partial(reward_of),  # type: ignore[no-untyped-call]
     )
+    return TrainData(shared, seeds)
 
 
 def one_seed(data: TrainData, index: int) -> TrainData:
     """The view of one seed of a group."""
-    pick = partial(jax.tree.map, lambda x: x[index])
-    return data._replace(
-        train_tasks=data.train_tasks[index],
-        normaliser=pick(data.normaliser),
-        start_std=data.start_std[index],
-        unrelated=data.unrelated[index],
-        mean_return=data.mean_return[index],
-    )
+    return data._replace(seed=jax.tree.map(lambda x: x[index], data.seed))
 
 
 def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:

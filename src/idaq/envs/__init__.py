@@ -1,25 +1,29 @@
 """The task families by name."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from idaq.envs.cheetah_vel import CheetahVel
-from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily
+from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily, is_family
 from idaq.envs.metaworld.sets import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.errors import IdaqError
+from idaq.registry import Registry
 
 POINT_FAMILIES: dict[str, JaxFamily] = {
     family.name: family for family in (PointRobot("dense"), PointRobot("sparse"))
 }
 CHEETAH_VEL = CheetahVel()
 ML1_FAMILIES: dict[str, ScriptedHostFamily] = {family.name: family for family in ml1_families()}
-FAMILIES: dict[str, TaskFamily] = {
-    **POINT_FAMILIES,
-    CHEETAH_VEL.name: CHEETAH_VEL,
-    **ML1_FAMILIES,
-}
+BUILT_IN = (*POINT_FAMILIES.values(), CHEETAH_VEL, *ML1_FAMILIES.values())
+
+FAMILIES: Registry[TaskFamily] = Registry(
+    "task family",
+    "families",
+    is_family,
+    built_in=("idaq.envs:BUILT_IN",),
+    listed_by="`idaq list` shows them all.",
+)
 
 
 def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
@@ -36,8 +40,4 @@ def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
 
 def get_family(name: str) -> TaskFamily:
     """The family of that name, or an error that lists the names there are."""
-    if name not in FAMILIES:
-        close = get_close_matches(name, FAMILIES, n=3)
-        hint = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
-        raise IdaqError(f"There is no task family '{name}'.", f"{hint}`idaq list` shows them all.")
-    return FAMILIES[name]
+    return FAMILIES.get_entry(name)

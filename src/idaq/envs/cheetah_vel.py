@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
-from idaq.types import Spec
+from idaq.types import Spec, Traits
 
 NAME = "cheetah-vel"
 NUM_TASKS = 100
@@ -58,6 +58,10 @@ class CheetahVel:
             action_high=(1.0,) * ACTION_DIM,
             horizon=HORIZON,
         )
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(group="cheetah")
 
     @property
     def num_tasks(self) -> int:

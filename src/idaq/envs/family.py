@@ -3,16 +3,20 @@
 A family is a named set of tasks with one observation space, one action space and one horizon.
 Its functions take a task by *index*; `task_params`, what differs between the tasks, is metadata
 for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
+
+A family may say what it is like (`traits`), so that presets, tables and settings fit it; nothing is
+guessed from its name. One that has neither JAX functions nor a simulator can be trained on.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
-from idaq.types import Array, Spec, TaskSplit
+from idaq.types import Array, Spec, TaskSplit, Traits
 
 if TYPE_CHECKING:
     import gymnasium
@@ -107,6 +111,23 @@ class ScriptedHostFamily(HostFamily, Protocol):
         ...
 
 
+def is_family(thing: Any) -> bool:
+    """Whether something is a task family; one without an environment is."""
+    needed = ("name", "version", "spec", "num_tasks", "task_params")
+    return not isinstance(thing, type) and all(hasattr(thing, name) for name in needed)
+
+
+def traits_of(family: TaskFamily) -> Traits:
+    """What a family is like: what it says itself (its `traits`), and what can be seen of it."""
+    said: Traits = getattr(family, "traits", Traits())
+    return replace(
+        said,
+        simulator=is_host_family(family),
+        has_environment=is_host_family(family) or is_jax_family(family),
+        horizon=family.spec.horizon,
+    )
+
+
 def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
     """Whether the family's episodes are run by worker processes."""
     return hasattr(family, "make_env")
@@ -114,7 +135,7 @@ def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
 
 def has_scripted_expert(family: TaskFamily) -> bool:
     """Whether a behaviour policy of the family is written down."""
-    return is_jax_family(family) or is_scripted(family)
+    return (is_jax_family(family) and hasattr(family, "expert")) or is_scripted(family)
 
 
 def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
@@ -124,7 +145,7 @@ def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
 
 def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
     """Whether the family's dynamics are JAX functions."""
-    return not is_host_family(family)
+    return not is_host_family(family) and hasattr(family, "reset") and hasattr(family, "step")
 
 
 def reward_function(family: TaskFamily) -> Callable[..., Any] | None:

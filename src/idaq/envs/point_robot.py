@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.envs.family import Step
-from idaq.types import Array, Spec
+from idaq.types import Array, Spec, Traits
 
 NUM_TASKS = 100
 MAX_DISPLACEMENT = 0.1  # per axis and step
@@ -53,6 +53,10 @@ class PointRobot:
             action_high=(MAX_DISPLACEMENT,) * 2,
             horizon=20,
         )
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(group="point")
 
     @property
     def num_tasks(self) -> int:

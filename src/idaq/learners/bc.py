@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import optax
 
 from idaq.config import MAX_SIZE, require
+from idaq.learners.base import LearnerConfig, LearnerEntry
 from idaq.learners.losses import squared_error
 from idaq.nets import mlp, policy
+from idaq.nets.operations import Operations
 from idaq.types import Array, PyTree, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
-class BcConfig:
+class BcConfig(LearnerConfig):
     """Chosen on training tasks; see docs/tuning.md."""
 
     kind: Literal["bc"] = "bc"
@@ -63,11 +65,6 @@ def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
     return policy.deterministic(policy_params, obs, z)
 
 
-def num_batches(config: BcConfig) -> int:
-    """How many batches one update takes."""
-    return 1
-
-
 def update(
     config: BcConfig, state: BcState, batches: Transition, z: Array, key: Array
 ) -> tuple[BcState, dict[str, Any]]:
@@ -87,3 +84,21 @@ def update(
         policy_opt=policy_opt,
     )
     return new_state, {"policy_loss": loss}
+
+
+def operations(config: BcConfig, spec: Spec, latent: int) -> int:
+    """Of one update, per row."""
+    return Operations(spec.obs_dim + latent, config.hidden, spec.action_dim).train
+
+
+ENTRY = LearnerEntry(
+    name="bc",
+    label="cloning",
+    version=1,
+    config=BcConfig,
+    init=init,
+    update=update,
+    trained_policy=trained_policy,
+    act=act,
+    operations=operations,
+)

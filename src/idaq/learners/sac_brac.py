@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import optax
 
 from idaq.config import MAX_SIZE, require
+from idaq.learners.base import Critic, LearnerConfig, LearnerEntry
 from idaq.learners.losses import (
     dual_divergence,
     dual_log_ratio,
@@ -28,11 +29,12 @@ from idaq.learners.losses import (
     twin_error,
 )
 from idaq.nets import critic, policy
+from idaq.nets.operations import Operations
 from idaq.types import Array, PyTree, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
-class SacBracConfig:
+class SacBracConfig(LearnerConfig):
     """Defaults are the paper's table (Appendix C) and, where it is silent, the released code."""
 
     kind: Literal["sac-brac"] = "sac-brac"
@@ -241,3 +243,34 @@ def _update_dual(
         dual_step, dual_opt = optimiser.update(grad, dual_opt)
         dual = optax.apply_updates(dual, dual_step)
     return dual, dual_opt, losses[-1], divergences[0]
+
+
+def operations(config: SacBracConfig, spec: Spec, latent: int) -> int:
+    """Of one update, per row."""
+    obs, action = spec.obs_dim, spec.action_dim
+    actor = Operations(obs + latent, config.hidden, 2 * action)
+    q = Operations(obs + latent + action, config.hidden, 1)
+    v = Operations(obs + latent, config.hidden, 1)
+    total = actor.train + 2 * q.train + v.train
+    total += v.forward  # target of Q
+    total += 2 * q.to_action(action)  # of the policy's loss; V's target shares the forward pass
+    if config.divergence == "kl-dual":
+        total += config.dual_steps * 3 * q.train  # at the policy's, the data's, and between
+        total += (config.dual_steps - 1) * actor.forward  # actions on fresh batches
+        total += q.to_action(action) - q.forward  # the policy's penalty shares the first step's
+    return total
+
+
+ENTRY = LearnerEntry(
+    name="sac-brac",
+    label="SAC with BRAC",
+    version=1,
+    config=SacBracConfig,
+    init=init,
+    update=update,
+    trained_policy=trained_policy,
+    act=act,
+    num_batches=num_batches,
+    critic=Critic(target=q_target, loss=q_loss),
+    operations=operations,
+)

@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import optax
 
 from idaq.config import MAX_SIZE, require
+from idaq.learners.base import Critic, LearnerConfig, LearnerEntry
 from idaq.learners.losses import td3_bc_policy_loss, td_target, twin_error
 from idaq.nets import critic, policy
+from idaq.nets.operations import Operations
 from idaq.types import Array, PyTree, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
-class Td3BcConfig:
+class Td3BcConfig(LearnerConfig):
     """Chosen on training tasks; see docs/tuning.md."""
 
     kind: Literal["td3-bc"] = "td3-bc"
@@ -75,11 +77,6 @@ def trained_policy(config: Td3BcConfig, state: Td3BcState) -> PyTree:
 def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
     """The deterministic action in [-1, 1]."""
     return policy.deterministic(policy_params, obs, z)
-
-
-def num_batches(config: Td3BcConfig) -> int:
-    """How many batches one update takes."""
-    return 1
 
 
 def q_target(
@@ -137,3 +134,25 @@ def update(
         "policy_loss": policy_loss_value,
         "q_target": target.mean(),
     }
+
+
+def operations(config: Td3BcConfig, spec: Spec, latent: int) -> int:
+    """Of one update, per row."""
+    obs, action = spec.obs_dim, spec.action_dim
+    actor = Operations(obs + latent, config.hidden, action)
+    q = Operations(obs + latent + action, config.hidden, 1)
+    return 2 * q.train + actor.train + actor.forward + 2 * q.forward + q.to_action(action)
+
+
+ENTRY = LearnerEntry(
+    name="td3-bc",
+    label="TD3+BC",
+    version=1,
+    config=Td3BcConfig,
+    init=init,
+    update=update,
+    trained_policy=trained_policy,
+    act=act,
+    critic=Critic(target=q_target, loss=q_loss),
+    operations=operations,
+)

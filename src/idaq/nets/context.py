@@ -4,9 +4,11 @@ FOCAL's is deterministic: each transition (s, a, r) is embedded by itself into [
 and the embedding of a context is the mean over its transitions, so the order and the number of them
 do not matter. PEARL's is probabilistic: each transition gives a Gaussian factor, and the posterior
 of a context is their normalised product.
+
+Where tasks differ in their dynamics, an encoder needs to see what an action led to: s' as well.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,35 +19,47 @@ from idaq.types import Array, PyTree
 MIN_VARIANCE = 1e-7
 
 
-def init(key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int) -> PyTree:
+class Inputs(NamedTuple):
+    """What an encoder sees of transitions, [..., ·]."""
+
+    obs: Any
+    action: Any
+    reward: Any  # [...]
+    next_obs: Any = None
+
+
+def init(
+    key: Array,
+    obs_dim: int,
+    action_dim: int,
+    hidden: tuple[int, ...],
+    latent: int,
+    next_obs: bool = False,
+) -> PyTree:
     """Parameters of the per-transition encoder."""
-    return mlp.init(key, (obs_dim + action_dim + 1, *hidden, latent))
+    return mlp.init(key, (obs_dim * (1 + next_obs) + action_dim + 1, *hidden, latent))
 
 
-def embed_transitions(params: PyTree, obs: Array, action: Array, reward: Array) -> Any:
+def embed_transitions(params: PyTree, inputs: Inputs) -> Any:
     """[..., latent_dim], one embedding per transition."""
-    return jnp.tanh(_apply(params, obs, action, reward))
+    return jnp.tanh(_apply(params, inputs))
 
 
-def embed_context(
-    params: PyTree, obs: Array, action: Array, reward: Array, weight: Array | None = None
-) -> Any:
+def embed_context(params: PyTree, inputs: Inputs, weight: Array | None = None) -> Any:
     """[..., n, ·] transitions to [..., latent_dim]; `weight` [..., n] leaves out padding."""
-    each = embed_transitions(params, obs, action, reward)
+    each = embed_transitions(params, inputs)
     if weight is None:
         return each.mean(axis=-2)
     total = jnp.maximum(weight.sum(axis=-1, keepdims=True), 1.0)
     return (each * weight[..., None]).sum(axis=-2) / total
 
 
-def posterior(
-    params: PyTree, obs: Array, action: Array, reward: Array, weight: Array | None = None
-) -> tuple[Any, Any]:
+def posterior(params: PyTree, inputs: Inputs, weight: Array | None = None) -> tuple[Any, Any]:
     """[..., n, ·] transitions to the mean and variance of q(z|c), each [..., latent_dim].
 
     The network's outputs are a factor's mean and, through softplus, its variance.
     """
-    mean, spread = jnp.split(_apply(params, obs, action, reward), 2, axis=-1)
+    mean, spread = jnp.split(_apply(params, inputs), 2, axis=-1)
     return product_of_gaussians(mean, jax.nn.softplus(spread), weight)
 
 
@@ -65,5 +79,7 @@ def product_of_gaussians(
     return (mean * precision).sum(axis=-2) / total, 1.0 / total
 
 
-def _apply(params: PyTree, obs: Array, action: Array, reward: Array) -> Any:
-    return mlp.apply(params, jnp.concatenate([obs, action, reward[..., None]], axis=-1))
+def _apply(params: PyTree, inputs: Inputs) -> Any:
+    seen = [inputs.obs, inputs.action, inputs.reward[..., None]]
+    seen += [] if inputs.next_obs is None else [inputs.next_obs]
+    return mlp.apply(params, jnp.concatenate(seen, axis=-1))

@@ -125,14 +125,14 @@ def _shade_density(axes: Axes, returns: NDArray[Any]) -> None:
 
 def _scatter(axes: Axes, x: NDArray[Any], y: NDArray[Any], accepted: NDArray[Any]) -> None:
     axes.scatter(x[~accepted], y[~accepted], 16, "white", edgecolors="#333333", zorder=3)
-    axes.scatter(x[accepted], y[accepted], 22, style.LOOKS["idaq-return"].colour, zorder=4)
+    axes.scatter(x[accepted], y[accepted], 22, style.SHAPES["idaq-return"].colour, zorder=4)
 
 
 def _legend() -> dict[str, Any]:
     from matplotlib.lines import Line2D
 
     dot: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
-    blue = style.LOOKS["idaq-return"].colour
+    blue = style.SHAPES["idaq-return"].colour
     handles = [
         Line2D([], [], color=blue, label="accepted", **dot),
         Line2D([], [], label="rejected", color="white", markeredgecolor="#333333", **dot),

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt.config import AdaptConfig
 from idaq.bench.paper import published, published_score
 from idaq.config import from_dict
 from idaq.errors import IdaqError
@@ -22,6 +21,7 @@ from idaq.report.results import load_dataset
 from idaq.runs.directory import RunDir, read_json
 from idaq.runs.statistics import bootstrap_intervals
 from idaq.runs.summary import data_quality, subject_of, summary_of
+from idaq.settings import AdaptConfig
 from idaq.storage.metrics import FILE_NAME, read_metrics
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt.config import AdaptConfig
 from idaq.config import from_dict
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir, read_json
 from idaq.runs.statistics import per_seed_mean
 from idaq.runs.summary import RawResults, data_quality, load_results, method_order, subject_of
+from idaq.settings import AdaptConfig
 from idaq.storage.dataset import METADATA_FILE, Dataset, open_dataset
 
 DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from idaq.adapt.methods import label_of_method
+from idaq.algos.entries import default_algorithm, label_of
 from idaq.storage.atomic import atomic_file
 
 if TYPE_CHECKING:
@@ -52,8 +54,16 @@ GOAL = "#F0B400"
 GUIDE = "#888888"
 
 
+class Shape(NamedTuple):
+    """The colour and marker of one method; the first lie on top, so theirs are smaller."""
+
+    colour: str
+    marker: str
+    size: float = 5.0
+
+
 class Look(NamedTuple):
-    """How one method appears. The first methods lie on top, so theirs are smaller markers."""
+    """How one method appears."""
 
     label: str
     colour: str
@@ -61,30 +71,29 @@ class Look(NamedTuple):
     size: float = 5.0
 
 
-LOOKS = {
-    "idaq-return": Look("IDAQ, return", "#0072B2", "o", 4.5),
-    "idaq-prediction-error": Look("IDAQ, prediction error", "#E69F00", "s", 5.5),
-    "idaq-prediction-variance": Look("IDAQ, prediction variance", "#CC79A7", "^", 5.5),
-    "posterior": Look("posterior", "#6B6B6B", "v", 5.5),
-    "expert-context": Look("expert context", "#111111", "D", 4.0),
+SHAPES = {  # of the paper's comparison; others share what is left in turn
+    "idaq-return": Shape("#0072B2", "o", 4.5),
+    "idaq-prediction-error": Shape("#E69F00", "s", 5.5),
+    "idaq-prediction-variance": Shape("#CC79A7", "^", 5.5),
+    "posterior": Shape("#6B6B6B", "v", 5.5),
+    "expert-context": Shape("#111111", "D", 4.0),
 }
-_ALGORITHM_LABELS = {"focal": "FOCAL", "op-cl": "OP+CL", "macaw": "MACAW", "borel": "BOReL"}
 SHARED = Look("reference stage, the same for all", "#A0A0A0", "o", 4.5)
 _OTHER_COLOURS = ("#56B4E9", "#8C6D31", "#5E3C99", "#B2182B")
 _OTHER_MARKERS = ("P", "X", "<", ">", "*")
 
 
-def looks(names: list[str], algo: str = "focal") -> dict[str, Look]:
-    """A look for every method; those without one of their own share what is left in turn."""
-    others = [name for name in names if name not in LOOKS]
-    found = {name: LOOKS[name] for name in names if name in LOOKS}
-    if "posterior" in found:  # which is what a context-based algorithm does by itself
-        label = f"posterior ({_ALGORITHM_LABELS[algo]})"
-        found["posterior"] = found["posterior"]._replace(label=label)
+def looks(names: list[str], algorithm: str | None = None) -> dict[str, Look]:
+    """A look for every method of an algorithm's agents, by the labels that their entries give."""
+    algorithm_label = label_of(algorithm or default_algorithm())
+    others = [name for name in names if name not in SHAPES]
+    shapes = {name: SHAPES[name] for name in names if name in SHAPES}
     for index, name in enumerate(others):
         colour = _OTHER_COLOURS[index % len(_OTHER_COLOURS)]
-        found[name] = Look(name, colour, _OTHER_MARKERS[index % len(_OTHER_MARKERS)])
-    return found
+        shapes[name] = Shape(colour, _OTHER_MARKERS[index % len(_OTHER_MARKERS)])
+    return {
+        name: Look(label_of_method(name, algorithm_label), *shape) for name, shape in shapes.items()
+    }
 
 
 def pale(colour: str) -> str:

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.algos import make_algorithm
+from idaq.algos.entries import make_algorithm
 from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
 from idaq.envs import get_family
 from idaq.envs.family import HostFamily, is_host_family

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from idaq.adapt import check_method_of, make_adapter, method_names, needs_models
 from idaq.adapt.base import Adapter
-from idaq.adapt.config import AdaptConfig
-from idaq.algos import make_algorithm
+from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter
 from idaq.algos.base import Algorithm
+from idaq.algos.entries import make_algorithm
+from idaq.algos.resolve import judge_kind
 from idaq.config import to_dict
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
@@ -23,8 +23,8 @@ from idaq.envs import get_family
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir, read_json
-from idaq.runs.presets import RunConfig, has_models
 from idaq.runs.training import open_run_data, run_config, split_of
+from idaq.settings import AdaptConfig, RunConfig
 from idaq.storage import checkpoint
 from idaq.storage.atomic import atomic_file, write_json
 from idaq.storage.dataset import Dataset
@@ -60,7 +60,7 @@ def adapt_run(
     _check_same_results(run, name, identity, resume)
     started = time.monotonic()
     todo = [g for g in run.groups() if not all(run.result_file(name, s).is_file() for s in g)]
-    given = expert_source(run, data, family) if method == "expert-context" and todo else None
+    given = expert_source(run, data, family) if METHODS[method].is_given_logs and todo else None
     for group in todo:
         results = adapt_group(run, rollouts, algorithm, adapter, config, group, given)
         write_json(run.adapt(name) / "config.json", identity)
@@ -78,12 +78,12 @@ def _check_adaptation(
     """Everything that can be known to be wrong before an episode is run."""
     check_method_of(config.algorithm.kind, method)
     check_models(method, config)
-    if not RESULT_NAME.fullmatch(name) or (name != method and name in method_names()):
+    if not RESULT_NAME.fullmatch(name) or (name != method and name in METHODS):
         raise IdaqError(
             f"'{name}' cannot be the --name of results of '{method}'.",
             "Give a name of its own, of letters, digits, '-', '_' and '.'.",
         )
-    if data is not None and method != "expert-context":
+    if data is not None and not METHODS[method].is_given_logs:
         raise IdaqError(f"'{method}' takes no --data.", "Only expert-context is given a dataset.")
     missing = [seed for seed in run.seeds() if not run.agent_file(seed).is_file()]
     if missing or not run.seeds():
@@ -94,7 +94,8 @@ def _check_adaptation(
 
 
 def check_models(method: str, config: RunConfig) -> None:
-    if needs_models(method) and not has_models(config):
+    needed = judge_needed(method)
+    if needed is not None and judge_kind(config) != needed:
         raise IdaqError(
             f"'{method}' needs reward and dynamics models, and this run has none.",
             "Train with --ensemble-size 4, or choose another method.",

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from idaq.adapt import check_method_of, default_methods, needs_models
-from idaq.adapt.config import AdaptConfig
-from idaq.algos import make_algorithm
+from idaq.adapt.methods import check_method_of, judge_needed
+from idaq.algos.entries import ALGORITHMS, make_algorithm
+from idaq.algos.resolve import judge_kind, resolve, without_judge
 from idaq.behaviour.collect import (
     DEFAULT_TRAJECTORIES,
     check_collection,
@@ -32,7 +32,6 @@ from idaq.envs.family import TaskFamily, is_host_family
 from idaq.errors import IdaqError
 from idaq.runs.adaptation import adapt_run, check_models, run_rollouts
 from idaq.runs.directory import RunDir, git_state
-from idaq.runs.presets import RunConfig, resolve, with_ensemble_size
 from idaq.runs.summary import summarise
 from idaq.runs.training import (
     Seeds,
@@ -42,6 +41,7 @@ from idaq.runs.training import (
     open_run_data,
     train_run,
 )
+from idaq.settings import AdaptConfig, RunConfig
 from idaq.storage.dataset import Dataset, open_dataset, read_metadata
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def train_all(
         run,
         family=family,
         preset=preset,
-        config=config or resolve(preset, family.name),
+        config=config or resolve(preset, family),
         data={"sha256": dataset.fingerprint},
         split=split,
         resume=resume,
@@ -192,7 +192,9 @@ class Job:
             self.family.check_simulator()
         kind = self.config.algorithm.kind
         if not self.methods:
-            return dataclasses.replace(self, methods=default_methods(kind)).checked()
+            return dataclasses.replace(
+                self, methods=ALGORITHMS.get_entry(kind).default_methods
+            ).checked()
         for method in self.methods:
             check_method_of(kind, method)
             check_models(method, self.config)
@@ -205,9 +207,9 @@ class Job:
                 f"{self.trajectories} trajectories per task.",
                 "Raise --trajectories, or lower --expert-episodes.",
             )
-        if any(needs_models(method) for method in self.methods):
+        if judge_kind(self.config) in map(judge_needed, self.methods):
             return self
-        return dataclasses.replace(self, config=with_ensemble_size(self.config, 0))
+        return dataclasses.replace(self, config=without_judge(self.config))
 
     def opened(self) -> AbstractContextManager[None]:
         """Hold the run directory."""
@@ -247,7 +249,7 @@ def run_all(
         run=run,
         family=family,
         preset=preset,
-        config=config or resolve(preset, family.name),
+        config=config or resolve(preset, family),
         methods=methods,
         seeds=seeds or Seeds(),
         trajectories=trajectories,

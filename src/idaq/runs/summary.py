@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt import DEFAULT_METHODS
+from idaq.algos.entries import PAPER_METHODS, default_algorithm
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir, read_json
 from idaq.runs.statistics import bootstrap_interval, capped_score, normalised_score, per_seed_mean
@@ -65,12 +65,12 @@ def data_quality(run: RunDir) -> str:
 def subject_of(family: str, quality: str, algo: str) -> str:
     """What a run is about, in words; expert data and FOCAL go without saying."""
     data = [] if quality == "expert" else [f"{quality} data"]
-    return ", ".join([family, *data, *([] if algo == "focal" else [algo])])
+    return ", ".join([family, *data, *([] if algo == default_algorithm() else [algo])])
 
 
 def method_order(name: str) -> tuple[int, str]:
     """The paper's methods first, in its order; then the others by name."""
-    known = DEFAULT_METHODS.index(name) if name in DEFAULT_METHODS else len(DEFAULT_METHODS)
+    known = PAPER_METHODS.index(name) if name in PAPER_METHODS else len(PAPER_METHODS)
     return known, name
 
 

@@ -9,9 +9,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from idaq.algos import VERSIONS, make_algorithm
 from idaq.algos.base import Algorithm
-from idaq.algos.borel import BorelConfig
+from idaq.algos.entries import ALGORITHMS, make_algorithm
 from idaq.config import from_dict
 from idaq.engine.device import forget_programs_when_many
 from idaq.engine.progress import ProgressBar
@@ -20,7 +19,7 @@ from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, check_seed, reward_function, split_tasks, validation_split
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
-from idaq.runs.presets import RunConfig, check_algorithm
+from idaq.settings import RunConfig
 from idaq.storage import checkpoint
 from idaq.storage.atomic import remove, write_json
 from idaq.storage.dataset import Dataset, open_dataset
@@ -105,8 +104,8 @@ def run_config(run: RunDir) -> RunConfig:
     """The resolved configuration of a run, whose agents today's code can use."""
     identity = run.manifest()["identity"]
     algo, family = identity["algo"], get_family(identity["family"])
-    check_algorithm(algo)
-    _check_version(run, algo, identity["algo_version"], VERSIONS[algo])
+    version = ALGORITHMS.get_entry(algo).version or 0
+    _check_version(run, algo, identity["algo_version"], version)
     _check_version(run, family.name, identity["family_version"], family.version)
     return from_dict(RunConfig, identity["config"], f"'{run.manifest_file}': config")
 
@@ -127,17 +126,13 @@ def check_trainable(config: RunConfig, family: TaskFamily) -> None:
         raise IdaqError(
             f"The run has {num_updates:,} updates, and '{algorithm.name}' trains its policy from "
             f"update {last_phase:,} on.",
-            "Raise --updates, or lower --set algorithm.vae_updates=....",
+            "Raise --updates, or shorten the phases before (--set algorithm.vae_updates=...).",
         )
-    if _relabels(config) and reward_function(family) is None:
+    if algorithm.relabels and reward_function(family) is None:
         raise IdaqError(
             f"'{family.name}' cannot compute the rewards of other tasks' transitions.",
             "Train with --set algorithm.relabel=false.",
         )
-
-
-def _relabels(config: RunConfig) -> bool:
-    return isinstance(config.algorithm, BorelConfig) and config.algorithm.relabel
 
 
 def train_run(
@@ -183,7 +178,7 @@ def _train_group(
     started = time.monotonic()
     forget_programs_when_many()
     splits = [split_of(run, family, seed) for seed in group]
-    reward_of = reward_function(family) if _relabels(config) else None
+    reward_of = reward_function(family) if algorithm.relabels else None
     data = train_data(dataset, algorithm, [split.train for split in splits], reward_of)
     agents = train_group(
         algorithm,

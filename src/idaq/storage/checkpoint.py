@@ -5,6 +5,7 @@ Files are written atomically and carry a checksum of everything in them.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from idaq.types import PyTree
 
 FORMAT_VERSION = 1
 HEADER_KEY = "idaq"
+# parts that were called otherwise: (as in files of before, today)
+_RENAMED = ((re.compile(r"^\.ensemble(?=$|[._\[])"), ".judge"),)
 _REMEDY = "Train again, or restore the file from a copy."
 
 
@@ -45,6 +48,7 @@ def load(path: Path, shapes: PyTree) -> tuple[PyTree, dict[str, Any]]:
         raise IdaqError(f"'{path}' has format {header.get('format_version')}.", _REMEDY)
     if header.pop("sha256", None) != _checksum(arrays, header):
         raise IdaqError(f"'{path}' is damaged: its checksum does not match.", _REMEDY)
+    arrays = {_todays_name(name): array for name, array in arrays.items()}
     leaves, structure = jax.tree_util.tree_flatten_with_path(shapes)
     expected = {jax.tree_util.keystr(place): leaf for place, leaf in leaves}
     if arrays.keys() != expected.keys():
@@ -55,6 +59,12 @@ def load(path: Path, shapes: PyTree) -> tuple[PyTree, dict[str, Any]]:
             raise IdaqError(f"'{name}' in '{path}' has shape {arrays[name].shape}.", _REMEDY)
     tree = jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[n]) for n in expected])
     return tree, header
+
+
+def _todays_name(name: str) -> str:
+    for before, now in _RENAMED:
+        name = before.sub(now, name)
+    return name
 
 
 def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -15,11 +15,12 @@ import optax
 from idaq.config import MAX_SIZE, require
 from idaq.learners.losses import advantage_weights, weighted_mean
 from idaq.nets import critic, mlp, weight_transform
+from idaq.settings import AlgorithmConfig
 from idaq.types import Array, PyTree, Spec
 
 
 @dataclass(frozen=True, kw_only=True)
-class MacawConfig:
+class MacawConfig(AlgorithmConfig):
     """Defaults are the authors'."""
 
     kind: Literal["macaw"] = "macaw"
@@ -41,8 +42,6 @@ class MacawConfig:
     hide_unrelated: bool = False  # as FOCAL's
     normalise: bool = False
     std_floor: float = 0.05
-    fine_tuning_steps: int = 20  # after every online episode
-    fine_tuning_rate: float = 1e-5
 
     def __post_init__(self) -> None:
         require(self, "hidden", "advantage_hidden", "code_dim", least=1, most=MAX_SIZE)
@@ -51,9 +50,8 @@ class MacawConfig:
         require(self, "max_weight", least=1)
         require(self, "advantage_weight", "inner_rate", above=0)
         require(self, "rate_learning_rate", "policy_learning_rate", above=0, most=1)
-        require(self, "value_learning_rate", "fine_tuning_rate", above=0, most=1)
+        require(self, "value_learning_rate", above=0, most=1)
         require(self, "discount", least=0, most=1)
-        require(self, "fine_tuning_steps", least=0, most=10_000)
 
 
 class Networks(NamedTuple):
@@ -149,9 +147,11 @@ class InnerLoop:
         policy_grad = jax.grad(policy_loss)(before.policy)
         return Adapted(weight_transform.step(networks.policy, rates.policy, policy_grad), value)
 
-    def fine_tune(self, adapted: Adapted, rows: Logged) -> Adapted:
+    def fine_tune(
+        self, adapted: Adapted, rows: Logged, num_steps: int, learning_rate: float
+    ) -> Adapted:
         """Further steps of the emitted weights, by Adam, without the advantage head."""
-        optimiser = optax.adam(self.config.fine_tuning_rate)
+        optimiser = optax.adam(learning_rate)
 
         def loss(adapted: Adapted) -> Any:
             return self.value_loss(adapted.value, rows) + self.policy_loss(adapted, rows)
@@ -162,5 +162,5 @@ class InnerLoop:
             return optax.apply_updates(adapted, step), opt
 
         start = (adapted, optimiser.init(adapted))
-        result: Adapted = jax.lax.fori_loop(0, self.config.fine_tuning_steps, one_step, start)[0]
+        result: Adapted = jax.lax.fori_loop(0, num_steps, one_step, start)[0]
         return result

@@ -27,7 +27,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos.base import Prediction
 from idaq.algos.data import (
     Normaliser,
     TrainData,
@@ -41,6 +40,7 @@ from idaq.algos.data import (
     task_places,
     unscale_action,
 )
+from idaq.algos.entries import GRADIENT_STEPS
 from idaq.algos.macaw.inner import Adapted, InnerLoop, Logged, MacawConfig, Networks, Rates, emit
 from idaq.errors import IdaqError
 from idaq.learners.losses import discounted_returns
@@ -94,6 +94,14 @@ class Macaw:
     @property
     def return_discount(self) -> float | None:
         return self.config.discount
+
+    @property
+    def offers(self) -> frozenset[str]:
+        return frozenset({GRADIENT_STEPS})
+
+    @property
+    def relabels(self) -> bool:
+        return False
 
     def init(self, data: TrainData, key: Array) -> State:
         """Fresh networks; returns are standardised by the training rows' or not at all."""
@@ -214,8 +222,8 @@ class Macaw:
     def logged_return(self, agent: Agent) -> Any:
         return agent.logged_return
 
-    def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
-        raise IdaqError("MACAW has no reward and dynamics models.", "Choose another method.")
+    def read(self, agent: Agent, episode: Episodes, hypothesis: Array) -> Any:
+        raise IdaqError("MACAW has nothing that judges episodes.", "Choose another method.")
 
     def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
         return ()
@@ -242,9 +250,18 @@ class Macaw:
         rows = self._own_rows(agent, episodes, keep)
         return self._inner.step(agent.networks, agent.rates, emit(agent.networks), rows)
 
-    def fine_tune(self, agent: Agent, adapted: Adapted, episodes: Episodes, keep: Array) -> Adapted:
+    def fine_tune(
+        self,
+        agent: Agent,
+        adapted: Adapted,
+        episodes: Episodes,
+        keep: Array,
+        num_steps: int,
+        learning_rate: float,
+    ) -> Adapted:
         """Some further steps on the kept episodes."""
-        return self._inner.fine_tune(adapted, self._own_rows(agent, episodes, keep))
+        rows = self._own_rows(agent, episodes, keep)
+        return self._inner.fine_tune(adapted, rows, num_steps, learning_rate)
 
     def hypothesis(self, adapted: Adapted, explores: Array | bool) -> Any:
         """A policy's weights and the standard deviation of its actions in one vector."""

@@ -1,13 +1,16 @@
 """`idaq bench speed`: how fast this machine trains and adapts, against its own matmul rate.
 
 Every figure is a ratio within one run: the single-precision matrix-product rate is measured
-beside each case, and a case's rate is its operations (`idaq.bench.speed.flops`) over its time.
+beside each case, and a case's rate is its operations (as its entry counts them) over its time.
+Cases are those that the algorithms' entries name, and with what was registered from outside: every
+algorithm, every learner behind the default algorithm, and the default algorithm on every family.
 """
 
 import resource
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -15,26 +18,32 @@ import jax.numpy as jnp
 from rich import box
 from rich.table import Table
 
-from idaq.adapt import make_adapter
-from idaq.adapt.config import AdaptConfig
-from idaq.algos import AlgorithmConfig, make_algorithm
+from idaq.adapt.methods import make_adapter
 from idaq.algos.base import Algorithm
-from idaq.algos.data import EpisodeIndex, TrainData, identity_normaliser
-from idaq.algos.focal import Config, EnsembleConfig
+from idaq.algos.data import EpisodeIndex, SeedData, SharedData, TrainData, identity_normaliser
+from idaq.algos.entries import (
+    ALGORITHMS,
+    AlgorithmEntry,
+    SpeedCase,
+    default_algorithm,
+    label_of,
+    make_algorithm,
+)
+from idaq.algos.resolve import resolve, without_judge
 from idaq.behaviour.collect import library_versions
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.replay import Replay, empty_replay
 from idaq.behaviour.sac import Sac
 from idaq.behaviour.training import run_updates as run_sac_updates
-from idaq.bench.speed.flops import sac_flops, update_flops
 from idaq.bench.speed.profile import KINDS, seconds_by_kind
 from idaq.bench.speed.stepping import NUM_SIMULATORS, measure_stepping
+from idaq.config import override
 from idaq.engine.meta_test import evaluate
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.train import new_state, one_seed, run_updates
-from idaq.envs import get_family
-from idaq.learners.sac_brac import SacBracConfig
-from idaq.runs.presets import resolve, with_ensemble_size
+from idaq.envs import FAMILIES, get_family
+from idaq.learners.base import LEARNERS
+from idaq.settings import AdaptConfig, AlgorithmConfig
 from idaq.types import Spec, Transition
 
 MATMUL_SIZE = 2048
@@ -43,44 +52,82 @@ ADAPTATION_REPEATS = 5
 NUM_TASKS, ROWS_PER_TASK = 40, 2_000
 ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
 PROFILED_UPDATES = 20
+MODELS = " + models"  # at the end of the name of a case with them
 SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
-AUTHORS_SECONDS = {"ml1": 0.58, "point": 0.87}  # released PyTorch code, two cores
 
-POINT = Spec(obs_dim=2, action_dim=2, action_low=(-0.1,) * 2, action_high=(0.1,) * 2, horizon=20)
-ML1 = Spec(obs_dim=39, action_dim=4, action_low=(-1.0,) * 4, action_high=(1.0,) * 4, horizon=500)
+SHAPES = {"point": ("Point", "point-robot"), "ml1": ("ML1", "ml1/push")}  # of groups of families
 
 
-def cases() -> dict[str, tuple[str, Spec, AlgorithmConfig]]:
-    """Name: (shapes, spec, configuration)."""
-    paper_ml1 = Config(context_size=400, learner=SacBracConfig())
-    with_models = Config(context_size=400, learner=SacBracConfig(), ensemble=EnsembleConfig())
-    return {
-        "FOCAL (paper), ML1": ("ml1", ML1, paper_ml1),
-        "FOCAL (paper), ML1 + models": ("ml1", ML1, with_models),
-        "FOCAL (paper), Point": ("point", POINT, _preset("paper", "point-robot")),
-        "cloning (default), ML1": ("ml1", ML1, _preset("default", "ml1/push")),
-        "TD3+BC (default), Point": ("point", POINT, _preset("default", "point-robot")),
-        "OP+CL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "op-cl")),
-        "OP+CL (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "op-cl")),
-        "MACAW (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "macaw")),
-        "MACAW (default), ML1": ("ml1", ML1, _preset("default", "ml1/push", "macaw")),
-        "BOReL (paper), ML1": ("ml1", ML1, _preset("paper", "ml1/push", "borel")),
-        "BOReL (paper), Point": ("point", POINT, _preset("paper", "point-robot", "borel")),
-    }
+@dataclass(frozen=True)
+class Case:
+    """What is measured: an algorithm on data of a family's shapes."""
+
+    name: str
+    shapes: str
+    spec: Spec
+    config: AlgorithmConfig
+    authors_seconds: float | None = None
 
 
-def _preset(preset: str, family: str, algorithm: str = "focal") -> AlgorithmConfig:
-    """A preset's algorithm without models."""
-    return with_ensemble_size(resolve(preset, family, algorithm), 0).algorithm
+def cases() -> list[Case]:
+    """Those of every algorithm, then what only came from outside."""
+    own = [_case(entry, each) for entry in ALGORITHMS.values() for each in entry.speed_cases]
+    return [*own, *_cases_of_learners(), *_cases_of_families()]
+
+
+def _case(entry: AlgorithmEntry, case: SpeedCase) -> Case:
+    label, family = SHAPES[case.group]
+    config = resolve(case.preset, family, entry.name)
+    config = config if case.with_judge else without_judge(config)
+    for setting in case.settings:
+        config = override(config, setting)
+    name = f"{case.label or entry.label} ({case.preset}), {label}"
+    return Case(
+        name=name + MODELS * case.with_judge,
+        shapes=case.group,
+        spec=get_family(family).spec,
+        config=config.algorithm,
+        authors_seconds=case.authors_seconds,
+    )
+
+
+def _cases_of_learners() -> list[Case]:
+    family = get_family(SHAPES["point"][1])
+    default = without_judge(resolve("default", family))
+    label = label_of(default.algorithm.kind)
+    return [
+        Case(
+            name=f"{label} with {entry.label} (default), Point",
+            shapes="point",
+            spec=family.spec,
+            config=override(default, f"algorithm.learner.kind={entry.name}").algorithm,
+        )
+        for entry in LEARNERS.values()
+        if not LEARNERS.is_built_in(entry.name)
+    ]
+
+
+def _cases_of_families() -> list[Case]:
+    label = label_of(default_algorithm())
+    return [
+        Case(
+            name=f"{label} (default), {family.name}",
+            shapes=family.name,
+            spec=family.spec,
+            config=without_judge(resolve("default", family)).algorithm,
+        )
+        for family in FAMILIES.values()
+        if not FAMILIES.is_built_in(family.name)
+    ]
 
 
 def measure(num_updates: int) -> dict[str, Any]:
     """All figures as plain values."""
     device = jax.devices()[0]
-    learners = [
-        row for name, case in cases().items() for row in _measure_case(name, *case, num_updates)
-    ]
-    with_models, without = learners[1], learners[0]
+    learners = [row for case in cases() for row in _measure_case(case, num_updates)]
+    with_models = next(row for row in learners if row["name"].endswith(MODELS))
+    alone = with_models["name"].removesuffix(MODELS)
+    without = next(row for row in learners if row["name"] == alone)
     models_seconds = with_models["seconds_per_update"] - without["seconds_per_update"]
     models_flops = with_models["gflop_per_update"] - without["gflop_per_update"]
     return {
@@ -98,21 +145,22 @@ def measure(num_updates: int) -> dict[str, Any]:
     }
 
 
-def _measure_case(
-    name: str, shapes: str, spec: Spec, config: AlgorithmConfig, num_updates: int
-) -> list[dict[str, Any]]:
+def _measure_case(case: Case, num_updates: int) -> list[dict[str, Any]]:
     """One row per phase of the algorithm."""
-    phases = [algorithm for _, algorithm in make_algorithm(config, spec).phases]
+    phases = [algorithm for _, algorithm in make_algorithm(case.config, case.spec).phases]
     return [
         _measure_updates(
-            name if len(phases) == 1 else f"{name}, phase {number}", shapes, algorithm, num_updates
+            case.name if len(phases) == 1 else f"{case.name}, phase {number}",
+            case,
+            algorithm,
+            num_updates,
         )
         for number, algorithm in enumerate(phases, start=1)
     ]
 
 
 def _measure_updates(
-    name: str, shapes: str, algorithm: Algorithm, num_updates: int
+    name: str, case: Case, algorithm: Algorithm, num_updates: int
 ) -> dict[str, Any]:
     data, keys = random_data(algorithm.spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
@@ -121,11 +169,11 @@ def _measure_updates(
     state, _ = _finished(program(state, data, keys, 0, first))
     row = _learner_row(
         name,
-        shapes,
+        case.shapes,
         lambda: program(state, data, keys, first, timed),
         timed,
-        update_flops(algorithm),
-        AUTHORS_SECONDS[shapes] if "FOCAL" in name else None,
+        update_operations(algorithm),
+        case.authors_seconds,
     )
     fresh = new_state(algorithm, data, keys)
     return row | _profile(row, program, lambda: program(fresh, data, keys, 0, PROFILED_UPDATES))
@@ -137,14 +185,16 @@ def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[
         return {"profile": None}
     seconds = seconds_by_kind(run, program.as_text())
     shares = {kind: each / sum(seconds.values()) for kind, each in seconds.items()}
-    rate = row["share_of_matmul"] / shares["products"]
+    share = row["share_of_matmul"]
+    rate = None if share is None else share / shares["products"]
     return {"profile": {"shares": shares, "products_share_of_matmul": rate}}
 
 
 def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
     """Updates of the online learner behind behaviour policies, many in one dispatch."""
-    spec = get_family(name).spec
-    sac = Sac(behaviour_config(name).sac, spec, condition_dim=1)
+    family = get_family(name)
+    spec = family.spec
+    sac = Sac(behaviour_config(family).sac, spec, condition_dim=1)
     replay, timed = random_replay(spec), SAC_UPDATES * num_updates
     state, key = sac.init(jax.random.key(0)), jax.random.key(0)
     state, _ = _finished(run_sac_updates(sac, state, replay, key, SAC_UPDATES))
@@ -153,7 +203,7 @@ def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
         name,
         lambda: run_sac_updates(sac, state, replay, key, timed),
         timed,
-        sac_flops(sac),
+        sac.operations(),
     )
 
 
@@ -162,7 +212,7 @@ def _learner_row(
     shapes: str,
     run: Callable[[], Any],
     num_updates: int,
-    flops: float,
+    operations: int | None,
     authors_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Time `run`, which makes that many updates of so many operations each."""
@@ -171,18 +221,24 @@ def _learner_row(
     _finished(run())
     seconds = (time.perf_counter() - started) / num_updates
     matmul = statistics.mean([before, matmul_gflop_per_second()])
-    gflop = flops / 1e9
+    gflop = None if operations is None else operations / 1e9
     return {
         "name": name,
         "shapes": shapes,
         "seconds_per_update": seconds,
         "updates_per_second": 1.0 / seconds,
         "gflop_per_update": gflop,
-        "gflop_s": gflop / seconds,
+        "gflop_s": None if gflop is None else gflop / seconds,
         "matmul_gflop_s": matmul,
-        "share_of_matmul": gflop / seconds / matmul,
+        "share_of_matmul": None if gflop is None else gflop / seconds / matmul,
         "authors_seconds_per_update": authors_seconds,
     }
+
+
+def update_operations(algorithm: Algorithm) -> int | None:
+    """Floating-point operations of one update, in the algorithm's phase; None if nobody counts."""
+    count = ALGORITHMS[algorithm.name].operations
+    return None if count is None else count(algorithm)
 
 
 def random_replay(spec: Spec) -> Replay:
@@ -204,7 +260,7 @@ def matmul_gflop_per_second() -> float:
 def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
     """IDAQ on Point-Robot with a fresh default agent: time per environment step, all included."""
     family = get_family("point-robot")
-    algorithm = make_algorithm(resolve("default", family.name).algorithm, family.spec)
+    algorithm = make_algorithm(resolve("default", family).algorithm, family.spec)
     data = random_data(family.spec)
     keys = jnp.stack([jax.random.key(0)])
     state = jax.tree.map(lambda x: x[0], new_state(algorithm, data, keys))
@@ -238,18 +294,21 @@ def random_data(spec: Spec) -> TrainData:
         task_start=jnp.arange(NUM_TASKS) * per_task,
         task_count=jnp.full(NUM_TASKS, per_task),
     )
-    return TrainData(
+    shared = SharedData(
         rows=rows,
         task_start=jnp.arange(NUM_TASKS) * ROWS_PER_TASK,
         task_count=jnp.full(NUM_TASKS, ROWS_PER_TASK),
-        train_tasks=jnp.arange(NUM_TASKS)[None],
-        normaliser=jax.tree.map(lambda x: x[None], one),
-        start_std=jnp.ones((1, spec.obs_dim)),
-        unrelated=jnp.zeros((1, spec.obs_dim), bool),
-        mean_return=jnp.zeros(1),
         episodes=episodes,
         return_to_go=jax.random.normal(reward_key, (num,)),
     )
+    seed = SeedData(
+        train_tasks=jnp.arange(NUM_TASKS),
+        normaliser=one,
+        start_std=jnp.ones(spec.obs_dim),
+        unrelated=jnp.zeros(spec.obs_dim, bool),
+        mean_return=jnp.zeros(()),
+    )
+    return TrainData(shared, jax.tree.map(lambda x: x[None], seed))
 
 
 def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
@@ -287,9 +346,9 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
             row["name"],
             f"{row['seconds_per_update']:.4f}",
             f"{row['updates_per_second']:,.1f}",
-            f"{row['gflop_per_update']:.1f}",
-            f"{row['share_of_matmul']:.0%}",
-            f"{authors:.2f}" if authors else "-",
+            _or_dash(row["gflop_per_update"], "{:.1f}"),
+            _or_dash(row["share_of_matmul"], "{:.0%}"),
+            _or_dash(authors, "{:.2f}"),
         )
     models = result["models_alone"]
     rate = statistics.mean(row["matmul_gflop_s"] for row in result["learners"])
@@ -302,7 +361,8 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
     for row in result["learners"]:
         if profile := row.get("profile"):
             shares = [f"{profile['shares'][kind]:.0%}" for kind in KINDS]
-            profiles.add_row(row["name"], *shares, f"{profile['products_share_of_matmul']:.0%}")
+            rate_text = _or_dash(profile["products_share_of_matmul"], "{:.0%}")
+            profiles.add_row(row["name"], *shares, rate_text)
     profiles.caption = "rate: of the matmul rate, while in products"
     adaptation = _table(
         "IDAQ adaptation on Point-Robot",
@@ -328,6 +388,10 @@ def speed_tables(result: dict[str, Any]) -> list[Table]:
     if len(result["stepping"]) < NUM_SIMULATORS:
         stepping.caption = "the others are not installed: idaq[metaworld], idaq[mujoco]"
     return [learners, *([profiles] if profiles.rows else []), adaptation, stepping]
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
 
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
 from idaq.envs.metaworld.sawyer_speed import speed_up, speed_up_script
 from idaq.errors import IdaqError
-from idaq.types import Spec
+from idaq.types import Spec, Traits
 
 if TYPE_CHECKING:
     from idaq.envs.family import Expert
@@ -38,6 +38,7 @@ FRAME_SIZE = 320  # pixels of a picture's side
 CAMERA_LOOKS_AT = (-0.03, 0.68, 0.14)  # metres: a little above the middle of the table
 CAMERA_AZIMUTH, CAMERA_ELEVATION = 125.0, -28.0  # degrees
 CAMERA_DISTANCE = 1.3
+NEED_DEMONSTRATIONS = ("peg-insert-side",)  # three attempts without them failed
 HOLD_GAIN = 10.0  # action per metre that the hand is away from where it is to stay
 
 
@@ -61,6 +62,14 @@ class Ml1:
             action_high=(1.0,) * ACTION_DIM,
             horizon=HORIZON,
             has_success=True,
+        )
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(
+            group="ml1",
+            measure="score",
+            needs_demonstrations=self.task_set in NEED_DEMONSTRATIONS,
         )
 
     @property

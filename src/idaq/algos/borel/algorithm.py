@@ -32,31 +32,30 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from idaq.algos.base import Prediction
 from idaq.algos.data import (
     Normaliser,
     TrainData,
     choose_normaliser,
-    network_units,
+    network_rows,
     no_data,
     normalise_rows,
     rows_at,
     sample_tasks,
     unscale_action,
 )
-from idaq.algos.focal import LEARNERS
+from idaq.algos.entries import BELIEF
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
-from idaq.learners.bc import BcConfig
+from idaq.learners.base import LearnerConfig, LearnerEntry, learner_of
 from idaq.learners.losses import gaussian_kl
 from idaq.learners.sac_brac import SacBracConfig
-from idaq.learners.td3_bc import Td3BcConfig
 from idaq.nets import vae
+from idaq.settings import AlgorithmConfig
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
-class BorelConfig:
+class BorelConfig(AlgorithmConfig):
     """Defaults are the authors'."""
 
     kind: Literal["borel"] = "borel"
@@ -77,7 +76,7 @@ class BorelConfig:
     hide_unrelated: bool = False  # as FOCAL's
     normalise: bool = False
     std_floor: float = 0.05
-    learner: SacBracConfig | Td3BcConfig | BcConfig = field(
+    learner: LearnerConfig = field(
         default_factory=lambda: SacBracConfig(divergence="none", hidden=(256, 256))
     )
 
@@ -142,6 +141,14 @@ class Borel:
     def return_discount(self) -> float | None:
         return None
 
+    @property
+    def offers(self) -> frozenset[str]:
+        return frozenset({BELIEF})
+
+    @property
+    def relabels(self) -> bool:
+        return self.config.relabel
+
     def init(self, data: TrainData, key: Array) -> State:
         """Fresh networks; the normaliser is the training tasks' or none."""
         config, spec = self.config, self.spec
@@ -205,11 +212,11 @@ class Borel:
 
         It reads as many as leave room for one more in a training sequence.
         """
-        obs, action, reward = network_units(self.spec, agent.normaliser, episodes)
+        rows = network_rows(self.spec, agent.normaliser, episodes)
         kept_from_here = jnp.cumsum(keep[::-1])[::-1]
         is_read = keep & (kept_from_here < max(self.config.sequence_episodes, 2))
         valid = episodes.valid & is_read[:, None]
-        flat = [x.reshape(-1, *x.shape[2:]) for x in (obs, action, reward, valid)]
+        flat = [x.reshape(-1, *x.shape[2:]) for x in (*rows[:3], valid)]
         return vae.unroll(agent.encoder, *flat)[-1]
 
     def prior(self, agent: Agent) -> Any:
@@ -218,8 +225,8 @@ class Borel:
     def logged_return(self, agent: Agent) -> Any:
         return agent.logged_return
 
-    def predict(self, agent: Agent, episodes: Episodes, hypothesis: PyTree) -> Prediction:
-        raise IdaqError("BOReL has no reward and dynamics models.", "Choose another method.")
+    def read(self, agent: Agent, episode: Episodes, hypothesis: Array) -> Any:
+        raise IdaqError("BOReL has nothing that judges episodes.", "Choose another method.")
 
     def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
         """(memory, the last observation and action, which wait for their reward)."""
@@ -352,8 +359,8 @@ class Borel:
         return Agent(state.vae.encoder, policy, state.normaliser, prior, logged_return)
 
     @property
-    def _learner(self) -> Any:
-        return LEARNERS[self.config.learner.kind]
+    def _learner(self) -> LearnerEntry:
+        return learner_of(self.config.learner)
 
 
 def _augment(obs: Array, mean: Array, log_variance: Array) -> Any:

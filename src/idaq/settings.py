@@ -1,10 +1,41 @@
-"""The options of online adaptation, checked where they are made."""
+"""The resolved configuration of a run: what is trained, for how long, and how it adapts.
+
+`idaq.config` reads and writes it; the presets of every algorithm fill it in.
+"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
+from idaq.config import Component, added, require
 from idaq.errors import IdaqError
+
+
+class AlgorithmConfig(Component):
+    """The settings of any algorithm."""
+
+    std_floor: float  # of normalised observations, in their own units
+
+    @classmethod
+    def choices(cls) -> Mapping[str, type[Any]]:
+        from idaq.algos.entries import ALGORITHMS
+
+        return {name: entry.config for name, entry in ALGORITHMS.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long, and how often to say and save something."""
+
+    num_updates: int = 50_000
+    log_every_updates: int = 500
+    checkpoint_every_updates: int = 5_000
+
+    def __post_init__(self) -> None:
+        for name in ("num_updates", "log_every_updates", "checkpoint_every_updates"):
+            if getattr(self, name) < 1:
+                raise IdaqError(f"{name} is {getattr(self, name)}.", "It must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,12 +46,14 @@ class AdaptConfig:
     num_iterative_episodes: int = 10  # n_i; the last one runs the final policy
     keep_percent: float = 10.0  # k: the threshold is this quantile of the reference uncertainties
     episodes_per_hypothesis: int = 1  # n_e
-    reference: Literal["farthest", "farthest-first", "prior", "zero"] = "farthest"
+    reference: str = "farthest"  # a search of `idaq.adapt.search`: its first hypotheses
     num_candidates: int = 20  # of which `farthest` takes the one farthest from those tried
-    iterate: Literal["posterior", "untried", "search"] = "posterior"
+    iterate: str = "posterior"  # likewise: the next one
     accept: Literal["threshold", "improvement"] = "threshold"
     final: Literal["posterior", "best"] = "posterior"
     num_expert_episodes: int = 1  # of expert context
+    fine_tuning_steps: int = added(20)  # of gradient-based algorithms, after every online episode
+    fine_tuning_rate: float = added(1e-5)
 
     def __post_init__(self) -> None:
         if self.num_reference_episodes < 1:
@@ -35,6 +68,9 @@ class AdaptConfig:
             _refuse("num_candidates", self.num_candidates, "at least 1")
         if self.num_expert_episodes < 1:
             _refuse("num_expert_episodes", self.num_expert_episodes, "at least 1")
+        require(self, "fine_tuning_steps", least=0, most=10_000)
+        require(self, "fine_tuning_rate", above=0, most=1)
+        self._check_searches()
         if self.num_reference_episodes % self.episodes_per_hypothesis:
             raise IdaqError(
                 f"n_r = {self.num_reference_episodes} is not a multiple of "
@@ -48,6 +84,12 @@ class AdaptConfig:
                 "Every iterative hypothesis runs n_e episodes, and one final episode follows.",
             )
 
+    def _check_searches(self) -> None:
+        from idaq.adapt.search import check_first, check_next
+
+        check_first(self.reference)
+        check_next(self.iterate)
+
     @property
     def num_episodes(self) -> int:
         return self.num_reference_episodes + self.num_iterative_episodes
@@ -55,6 +97,20 @@ class AdaptConfig:
     @property
     def num_reference_hypotheses(self) -> int:
         return self.num_reference_episodes // self.episodes_per_hypothesis
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides a run's numbers, besides its data and seeds."""
+
+    MOVED: ClassVar[Mapping[str, str]] = {  # settings that had another place once
+        "algorithm.fine_tuning_steps": "adapt.fine_tuning_steps",
+        "algorithm.fine_tuning_rate": "adapt.fine_tuning_rate",
+    }
+
+    algorithm: AlgorithmConfig
+    train: TrainConfig
+    adapt: AdaptConfig
 
 
 def _refuse(name: str, value: float, allowed: str) -> None:

@@ -8,23 +8,23 @@ from typing import Any
 import jax
 import pytest
 
-from idaq.algos import make_algorithm
-from idaq.algos.focal import Config
+from idaq.algos.base import Algorithm
+from idaq.algos.context_based import ContextBased
+from idaq.algos.entries import make_algorithm
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.sac import Sac
-from idaq.bench.speed.flops import agent_flops, ensemble_flops, sac_flops, update_flops
 from idaq.bench.speed.measure import (
-    AUTHORS_SECONDS,
-    ML1,
     ONLINE,
     cases,
     random_data,
     random_replay,
     speed_tables,
+    update_operations,
 )
 from idaq.bench.speed.profile import KINDS
 from idaq.engine.train import one_seed
 from idaq.envs import get_family
+from idaq.learners import bc
 
 SHAPE = re.compile(r"%?([\w.\-]+) = f32\[([\d,]*)\]")
 DOT = re.compile(
@@ -33,15 +33,27 @@ DOT = re.compile(
 )
 
 
+CASES = {case.name: case for case in cases()}
+
+
+def algorithm_of(name: str) -> Algorithm:
+    return make_algorithm(CASES[name].config, CASES[name].spec)
+
+
+def operations_of(name: str) -> int:
+    counted = update_operations(algorithm_of(name))
+    assert counted is not None
+    return counted
+
+
 def numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",") if number]
 
 
 def compiled_products(name: str) -> int:
     """Operations of all matrix products in the compiled update of a case."""
-    _, spec, config = cases()[name]
-    algorithm = make_algorithm(config, spec)
-    data, key = one_seed(random_data(spec), 0), jax.random.key(0)
+    algorithm = algorithm_of(name)
+    data, key = one_seed(random_data(algorithm.spec), 0), jax.random.key(0)
     state = jax.eval_shape(algorithm.init, data, key)
     return products_in(jax.jit(algorithm.update).lower(state, data, key).compile())
 
@@ -67,8 +79,7 @@ def products_in(program: Any) -> int:
     ],
 )
 def test_no_product_is_computed_and_thrown_away(name: str) -> None:
-    _, spec, config = cases()[name]
-    counted = update_flops(make_algorithm(config, spec))
+    counted = operations_of(name)
     # the dual critic's pass at the policy's action is done for two losses and counted once; OP+CL
     # gets a gradient for the columns of the state beside those of z; products with a single column
     # are not all compiled as such
@@ -76,8 +87,9 @@ def test_no_product_is_computed_and_thrown_away(name: str) -> None:
 
 
 def test_borels_phases_by_hand() -> None:
-    _, spec, config = cases()["BOReL (paper), Point"]
-    first, second = (update_flops(each) for _, each in make_algorithm(config, spec).phases)
+    first, second = map(
+        update_operations, [each for _, each in algorithm_of("BOReL (paper), Point").phases]
+    )
     steps, embed = 40, 2 * (2 + 2 + 1) * 32
     gru = embed + 2 * 384 * (32 + 128)
     head = 2 * 128 * 10
@@ -102,16 +114,14 @@ def test_borels_phases_by_hand() -> None:
 @pytest.mark.parametrize("name", ONLINE)
 def test_the_online_learner_computes_no_more_than_is_counted(name: str) -> None:
     spec = get_family(name).spec
-    sac, key = Sac(behaviour_config(name).sac, spec, 1), jax.random.key(0)
+    sac, key = Sac(behaviour_config(get_family(name)).sac, spec, 1), jax.random.key(0)
     replay, state = random_replay(spec), jax.eval_shape(sac.init, key)
     found = products_in(jax.jit(sac.update).lower(state, replay, key).compile())
     # products with the critics' single output are done elsewhere, element by element
-    assert 0.995 * sac_flops(sac) <= found <= 1.001 * sac_flops(sac)
+    assert 0.995 * sac.operations() <= found <= 1.001 * sac.operations()
 
 
 def test_the_papers_update_by_hand() -> None:
-    _, spec, config = cases()["FOCAL (paper), ML1"]
-    assert isinstance(config, Config)
     rows, context = 16 * 256, 16 * 400
 
     def forward(inputs: int, outputs: int) -> int:
@@ -126,17 +136,22 @@ def test_the_papers_update_by_hand() -> None:
     q, v = 39 + 20 + 4, 39 + 20
     per_row = 2 * train(q, 1) + train(v, 1) + forward(v, 1) + train(v, 8) + 2 * to_action(q)
     per_row += 9 * train(q, 1) + 2 * forward(v, 8) + to_action(q) - forward(q, 1)
-    assert agent_flops(config, spec) == context * train(39 + 4 + 1, 20) + rows * per_row
-    assert round(agent_flops(config, spec) / 1e9, 1) == 37.6  # as docs/speed.md says
+    counted = operations_of("FOCAL (paper), ML1")
+    assert counted == context * train(39 + 4 + 1, 20) + rows * per_row
+    assert round(counted / 1e9, 1) == 37.6  # as docs/speed.md says
 
 
 def test_models_are_counted_apart() -> None:
-    _, spec, config = cases()["FOCAL (paper), ML1 + models"]
-    assert isinstance(config, Config)
-    assert spec == ML1
-    assert round(ensemble_flops(config, spec) / 1e9, 1) == 18.2
-    assert ensemble_flops(replace(config, ensemble=None), spec) == 0
-    assert agent_flops(config, spec) == agent_flops(replace(config, ensemble=None), spec)
+    name = "FOCAL (paper), ML1"
+    models = operations_of(f"{name} + models") - operations_of(name)
+    assert round(models / 1e9, 1) == 18.2
+
+
+def test_what_nobody_counts_is_not_counted_as_something_else() -> None:
+    uncounted = replace(bc.ENTRY, operations=None)
+    algorithm = algorithm_of("cloning (default), ML1")
+    assert isinstance(algorithm, ContextBased)
+    assert replace(algorithm, learner=uncounted).operations() is None
 
 
 def measured(learners: list[dict[str, Any]]) -> dict[str, Any]:
@@ -148,7 +163,7 @@ def measured(learners: list[dict[str, Any]]) -> dict[str, Any]:
         "gflop_s": 160.0,
         "matmul_gflop_s": 200.0,
         "share_of_matmul": 0.8,
-        "authors_seconds_per_update": AUTHORS_SECONDS["ml1"],
+        "authors_seconds_per_update": 0.58,
         "profile": None,
     }
     return {
@@ -170,11 +185,11 @@ def measured(learners: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_tables_show_every_case() -> None:
-    result = measured([{"name": name} for name in cases()])
+    result = measured([{"name": name} for name in CASES])
     learners, adaptation, stepping = speed_tables(result)
     assert stepping.row_count == 1
     assert speed_tables(result | {"stepping": []})[2].row_count == 0
-    assert learners.row_count == len(cases())
+    assert learners.row_count == len(CASES)
     assert adaptation.row_count == 1
     assert "200 GFLOP/s" in str(learners.caption)
 

@@ -1,0 +1,125 @@
+"""Adaptation methods by name, and which algorithm's agents can adapt with which.
+
+A method says what it *needs*, an algorithm what it *offers*; what fits is a set comparison. Every
+uncertainty makes a method of its own: IDAQ by that uncertainty.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from idaq.adapt.base import Adapter
+from idaq.adapt.expert_context import ExpertContext
+from idaq.adapt.fine_tuning import FineTuning, GradientAlgorithm
+from idaq.adapt.idaq import Idaq
+from idaq.adapt.posterior import Belief, Posterior
+from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty
+from idaq.algos.base import Algorithm
+from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS
+from idaq.errors import IdaqError
+from idaq.judges.base import JUDGES
+from idaq.registry import Registry
+from idaq.settings import AdaptConfig
+
+IDAQ_PREFIX = "idaq-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodEntry:
+    """A method."""
+
+    name: str
+    label: str
+    """In tables and figures; `{algorithm}` stands for the algorithm's own label."""
+    make: Callable[[AdaptConfig, Any], Adapter]
+    needs: frozenset[str] = frozenset()
+    """What an algorithm must offer."""
+    is_given_logs: bool = False
+    """Whether it is given logged episodes of the test task."""
+    judges: str | None = None
+    """The uncertainty that it judges episodes by, if it does."""
+
+
+def _zero(config: AdaptConfig, algorithm: Algorithm) -> Posterior:
+    return Posterior(replace(config, reference="zero"), algorithm)
+
+
+def _fine_tuning(config: AdaptConfig, algorithm: Algorithm) -> FineTuning:
+    return FineTuning(config, cast(GradientAlgorithm, algorithm))
+
+
+ENTRIES = (
+    MethodEntry(name="posterior", label="posterior ({algorithm})", make=Posterior),
+    MethodEntry(
+        name="posterior-zero", label="posterior-zero", make=_zero, needs=frozenset({EMBEDDING})
+    ),
+    MethodEntry(
+        name="expert-context", label="expert context", make=ExpertContext, is_given_logs=True
+    ),
+    MethodEntry(
+        name="fine-tuning",
+        label="fine-tuning",
+        make=_fine_tuning,
+        needs=frozenset({GRADIENT_STEPS}),
+    ),
+    MethodEntry(name="belief", label="belief", make=Belief, needs=frozenset({BELIEF})),
+)
+
+
+def _idaq(uncertainty: Uncertainty, config: AdaptConfig, algorithm: Algorithm) -> Idaq:
+    return Idaq(config, algorithm, uncertainty)
+
+
+def _by_uncertainty() -> Iterator[MethodEntry]:
+    for uncertainty in UNCERTAINTIES.values():
+        yield MethodEntry(
+            name=IDAQ_PREFIX + uncertainty.name,
+            label=f"IDAQ, {uncertainty.label}",
+            make=partial(_idaq, uncertainty),
+            needs=frozenset({uncertainty.reads} if uncertainty.reads else ()),
+            judges=uncertainty.name,
+        )
+
+
+METHODS: Registry[MethodEntry] = Registry(
+    "adaptation method",
+    "methods",
+    lambda entry: isinstance(entry, MethodEntry),
+    built_in=("idaq.adapt.methods:ENTRIES",),
+    derived=_by_uncertainty,
+)
+
+
+def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adapter:
+    """The adapter of a method."""
+    return METHODS.get_entry(method).make(config, algorithm)
+
+
+def methods_of(algorithm: str) -> tuple[str, ...]:
+    """The methods that an algorithm's agents can adapt with, given the judges that they need."""
+    entry = ALGORITHMS.get_entry(algorithm)
+    offers = entry.offers | (set(JUDGES) if entry.has_judge else set())
+    return tuple(name for name, method in METHODS.items() if method.needs <= offers)
+
+
+def check_method_of(algorithm: str, method: str) -> None:
+    """Refuse a name that is no method, or no method of the algorithm."""
+    METHODS.get_entry(method)
+    if method not in methods_of(algorithm):
+        raise IdaqError(
+            f"'{method}' is no method of the algorithm '{algorithm}'.",
+            f"Choose from: {', '.join(methods_of(algorithm))}.",
+        )
+
+
+def judge_needed(method: str) -> str | None:
+    """The judge that a method reads, if it reads one."""
+    return next((need for need in METHODS.get_entry(method).needs if need in JUDGES), None)
+
+
+def label_of_method(name: str, algorithm_label: str) -> str:
+    """How a method is called in tables and figures; results of another name by that name."""
+    if name not in METHODS:
+        return name
+    return METHODS[name].label.format(algorithm=algorithm_label)

@@ -1,0 +1,190 @@
+"""Which hypothesis is tried next.
+
+A search chooses hypotheses of the reference stage (`first`), of the iterative stage (`next`), or
+both. It sees the training tasks' embeddings, which are the prior; what was tried and how it was
+judged; and the posterior of what was kept. `AdaptConfig.reference` and `.iterate` name one each.
+
+The searches here:
+- `prior` draws a training task at random each time;
+- `farthest` draws `num_candidates` and takes the one whose distance to the nearest hypothesis tried
+  so far is largest; `farthest-first` takes it from all training tasks;
+- `zero` is no hypothesis at all;
+- `posterior` is q(z | what was kept);
+- `untried` is the posterior, and where that was tried already, of the training tasks' hypotheses
+  that were not the one nearest to the best so far;
+- `search` does so once an episode resembles the logs, that is, when the best uncertainty is closer
+  to a logged episode's than to the mean of what was tried. Until then the neighbourhood of the best
+  one is no better than any other, and the hypothesis farthest from all that were tried is next.
+  Embeddings of tasks that are alike lie close together, and of those one is enough.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from idaq.errors import IdaqError
+from idaq.registry import Registry
+from idaq.settings import AdaptConfig
+from idaq.types import Array
+
+SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
+ALIKE = 0.1  # to `search`, those closer than this share of the prior's median distance are one
+
+
+class Tried(NamedTuple):
+    """What a search knows when it chooses the next hypothesis."""
+
+    prior: Any  # [num_train_tasks, latent_dim], the training tasks' embeddings
+    posterior: Any  # [latent_dim], of the context that was kept
+    hypotheses: Any  # [num_episodes, latent_dim], tried so far
+    was_tried: Any  # [num_episodes] bool: the others are places for what is to come
+    uncertainty: Any  # [num_episodes], of each one's hypothesis; NaN where there is none
+    logged_uncertainty: Any  # [], what a logged episode has under its own task's hypothesis
+
+    @property
+    def best(self) -> Any:
+        """The hypothesis of the lowest uncertainty."""
+        return self.hypotheses[jnp.nanargmin(self.uncertainty)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchEntry:
+    """A search; pure functions for one task."""
+
+    name: str
+    label: str
+    first: Callable[[AdaptConfig, Array, Array], Any] | None = None
+    """(options, prior, key): the hypotheses of the reference stage, [num, latent_dim]."""
+    next: Callable[[Tried], Any] | None = None
+    """The hypothesis of the next iterative episode, [latent_dim]."""
+    version: int | None = None
+    """Raised whenever results change; without one, the search is identified by its source."""
+
+
+def from_prior(config: AdaptConfig, prior: Array, key: Array) -> Any:
+    """Each one at random."""
+    num = config.num_reference_hypotheses
+    return prior[jax.random.randint(key, (num,), 0, prior.shape[0])]
+
+
+def from_nothing(config: AdaptConfig, prior: Array, key: Array) -> Any:
+    """The origin, again and again."""
+    return jnp.zeros((config.num_reference_hypotheses, *prior.shape[1:]))
+
+
+def farthest(config: AdaptConfig, prior: Array, key: Array) -> Any:
+    """The farthest of a few random candidates each time."""
+    shape = (config.num_candidates,)
+    return _far_apart(
+        config, prior, key, lambda step_key: jax.random.randint(step_key, shape, 0, len(prior))
+    )
+
+
+def farthest_first(config: AdaptConfig, prior: Array, key: Array) -> Any:
+    """The farthest of all; at the start all are infinitely far, and it is a random one."""
+    return _far_apart(
+        config, prior, key, lambda step_key: jax.random.permutation(step_key, len(prior))
+    )
+
+
+def _far_apart(config: AdaptConfig, prior: Array, key: Array, draw: Callable[[Array], Any]) -> Any:
+    def add_one(nearest: Array, step_key: Array) -> tuple[Any, Any]:
+        """`nearest` [num_tasks] is each task's distance to the hypotheses tried so far."""
+        candidates = draw(step_key)
+        chosen = candidates[jnp.argmax(nearest[candidates])]
+        distance = jnp.linalg.norm(prior - prior[chosen], axis=-1)
+        return jnp.minimum(nearest, distance), prior[chosen]
+
+    start = jnp.full(prior.shape[0], jnp.inf)
+    return jax.lax.scan(add_one, start, jax.random.split(key, config.num_reference_hypotheses))[1]
+
+
+def posterior(tried: Tried) -> Any:
+    """What the kept context says, whether or not it is new."""
+    return tried.posterior
+
+
+def untried(tried: Tried) -> Any:
+    """The posterior, or the untried training task's nearest to the best."""
+    return _refined(tried, *_news(tried, jnp.asarray(SAME_HYPOTHESIS)))
+
+
+def search(tried: Tried) -> Any:
+    """Far from everything until an episode resembles the logs, then near the best."""
+    pairs = jnp.linalg.norm(tried.prior[:, None] - tried.prior, axis=-1)
+    first, second = jnp.triu_indices(tried.prior.shape[0], 1)
+    is_new, from_tried = _news(tried, ALIKE * jnp.median(pairs[first, second]))
+    halfway = 0.5 * (tried.logged_uncertainty + jnp.nanmean(tried.uncertainty))
+    resembles_logs = jnp.nanmin(tried.uncertainty) <= halfway
+    explore = ~resembles_logs & is_new[1:].any()
+    far = tried.prior[jnp.argmax(from_tried[1:])]
+    return jnp.where(explore, far, _refined(tried, is_new, from_tried))
+
+
+def _news(tried: Tried, tolerance: Array) -> tuple[Any, Any]:
+    """Of the posterior and then the prior: which are new, and how far each is from what was tried.
+
+    What is closer than the tolerance to one that was tried is nothing new.
+    """
+    candidates = jnp.concatenate([tried.posterior[None], tried.prior])
+    distance = jnp.linalg.norm(candidates[:, None] - tried.hypotheses, axis=-1)
+    from_tried = jnp.where(tried.was_tried, distance, jnp.inf).min(axis=1)
+    return from_tried > tolerance, from_tried
+
+
+def _refined(tried: Tried, is_new: Array, from_tried: Array) -> Any:
+    distance = jnp.linalg.norm(tried.prior - tried.best, axis=-1)
+    from_best = jnp.where(is_new[1:], distance, jnp.inf)
+    use_prior = ~is_new[0] & is_new[1:].any()
+    return jnp.where(use_prior, tried.prior[jnp.argmin(from_best)], tried.posterior)
+
+
+ENTRIES = (
+    SearchEntry(name="farthest", label="farthest of some", version=1, first=farthest),
+    SearchEntry(name="farthest-first", label="farthest first", version=1, first=farthest_first),
+    SearchEntry(name="prior", label="at random", version=1, first=from_prior),
+    SearchEntry(name="zero", label="no hypothesis", version=1, first=from_nothing),
+    SearchEntry(name="posterior", label="posterior", version=1, next=posterior),
+    SearchEntry(name="untried", label="nearest untried", version=1, next=untried),
+    SearchEntry(name="search", label="far, then near", version=1, next=search),
+)
+
+SEARCHES: Registry[SearchEntry] = Registry(
+    "search",
+    "searches",
+    lambda entry: isinstance(entry, SearchEntry),
+    built_in=("idaq.adapt.search:ENTRIES",),
+)
+
+
+def first_hypotheses(config: AdaptConfig, prior: Array, key: Array) -> Any:
+    """The hypotheses of the reference stage, [num_reference_hypotheses, latent_dim]."""
+    choose = SEARCHES[config.reference].first
+    assert choose is not None, "the options were checked"
+    return choose(config, prior, key)
+
+
+def next_hypothesis(config: AdaptConfig, tried: Tried) -> Any:
+    """The hypothesis of the next iterative episode, [latent_dim]."""
+    choose = SEARCHES[config.iterate].next
+    assert choose is not None, "the options were checked"
+    return choose(tried)
+
+
+def check_first(name: str) -> None:
+    """Refuse what does not choose the hypotheses of the reference stage."""
+    _check(name, "first", "reference")
+
+
+def check_next(name: str) -> None:
+    """Refuse what does not choose the next hypothesis."""
+    _check(name, "next", "iterate")
+
+
+def _check(name: str, stage: str, setting: str) -> None:
+    able = [each.name for each in SEARCHES.values() if getattr(each, stage) is not None]
+    if name not in able:
+        raise IdaqError(f"{setting} is {name!r}.", f"Choose one of {', '.join(able)}.")

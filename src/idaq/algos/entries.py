@@ -1,0 +1,130 @@
+"""Algorithms and objectives by name.
+
+An algorithm is whatever meta-trains agents. An *objective* is less: it says how a context encoder
+is trained, and everything else (the learner behind it, the judge beside it, presets, adaptation) is
+shared (`idaq.algos.context_based`). Every objective makes an algorithm of its own name.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from idaq.algos.base import Algorithm
+from idaq.objectives.base import Objective
+from idaq.registry import Registry
+from idaq.settings import AlgorithmConfig, RunConfig
+from idaq.types import Spec, Traits
+
+# what `idaq run` compares unless it is told other methods: the paper's comparison
+PAPER_METHODS = (
+    "idaq-return",
+    "idaq-prediction-error",
+    "idaq-prediction-variance",
+    "posterior",
+    "expert-context",
+)
+
+# what an algorithm may offer to adaptation methods, besides its judges
+EMBEDDING = "embedding"  # hypotheses are points of a space whose origin says nothing
+GRADIENT_STEPS = "gradient steps"  # `idaq.adapt.fine_tuning.GradientAlgorithm`
+BELIEF = "belief"  # a hypothesis is a memory that is carried from step to step
+
+Preset = Callable[[str, Traits], RunConfig]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedCase:
+    """A setting in which `idaq bench speed` measures an algorithm."""
+
+    preset: str
+    group: str  # of task families, whose shapes are taken
+    label: str = ""  # the algorithm's own, unless it is given
+    settings: tuple[str, ...] = ()  # name=value
+    with_judge: bool = False
+    authors_seconds: float | None = None  # per update, of released code on two cores
+
+
+DEFAULT_SPEED_CASES = (
+    SpeedCase(preset="default", group="point"),
+    SpeedCase(preset="default", group="ml1"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgorithmEntry:
+    """An algorithm."""
+
+    name: str
+    label: str
+    config: type[AlgorithmConfig]
+    make: Callable[[Any, Spec], Algorithm]
+    preset: Preset
+    """(name of the preset, what kind of family): the configuration of a run."""
+    offers: frozenset[str] = frozenset()
+    """What its agents can do for an adaptation method."""
+    has_judge: bool = False
+    """Whether its configuration has a judge, so that it offers what any judge does."""
+    default_methods: tuple[str, ...] = PAPER_METHODS
+    operations: Callable[[Any], int | None] | None = None
+    """(algorithm, in a phase): floating-point operations of an update, where they are counted."""
+    speed_cases: tuple[SpeedCase, ...] = DEFAULT_SPEED_CASES
+    version: int | None = None
+    """Raised whenever results change; without one, it is identified by its source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveEntry:
+    """What trains a context encoder, and so an algorithm."""
+
+    name: str
+    label: str
+    config: type[AlgorithmConfig]
+    """A subclass of `ContextConfig` whose `kind` is the name; its own fields have defaults."""
+    make: Callable[[Any, Spec], Objective]
+    """The objective of such a configuration."""
+    needs_critic: bool = False
+    """Whether it trains through the learner's critic."""
+    preset: Preset | None = None
+    """As an algorithm's; without one, that of all context-based algorithms."""
+    default_methods: tuple[str, ...] = PAPER_METHODS
+    speed_cases: tuple[SpeedCase, ...] = DEFAULT_SPEED_CASES
+    version: int | None = None
+    """Raised whenever results change; without one, it is identified by its source."""
+
+
+OBJECTIVES: Registry[ObjectiveEntry] = Registry(
+    "objective",
+    "objectives",
+    lambda entry: isinstance(entry, ObjectiveEntry),
+    built_in=("idaq.algos.focal:ENTRY", "idaq.algos.op_cl:ENTRY"),
+)
+
+
+def _of_objectives() -> Iterator[AlgorithmEntry]:
+    from idaq.algos.context_based import algorithm_of
+
+    return (algorithm_of(entry) for entry in OBJECTIVES.values())
+
+
+ALGORITHMS: Registry[AlgorithmEntry] = Registry(
+    "algorithm",
+    "algorithms",
+    lambda entry: isinstance(entry, AlgorithmEntry),
+    built_in=("idaq.algos.macaw.entry:ENTRY", "idaq.algos.borel.entry:ENTRY"),
+    derived=_of_objectives,
+)
+
+
+def default_algorithm() -> str:
+    """The algorithm where none is named: the first of all."""
+    return next(iter(ALGORITHMS))
+
+
+def label_of(algorithm: str) -> str:
+    """How an algorithm is called in tables and figures; one that is not installed by its name."""
+    return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
+
+
+def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
+    """The algorithm of a configuration."""
+    return ALGORITHMS.get_entry(config.kind).make(config, spec)

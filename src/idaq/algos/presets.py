@@ -1,0 +1,100 @@
+"""What the presets of all algorithms share: how long to train, how to adapt, and encoders.
+
+`paper` follows the paper's tables (Appendix C) and, where they are silent, the released code.
+`default` is a stronger offline learner and the adaptation options that did best on training tasks
+(docs/tuning.md says how they were chosen). A preset is for a *kind* of family (`Traits`): for a
+group that the paper knows, and else for what the family is like.
+"""
+
+from typing import Any, Literal, get_args
+
+from idaq.errors import IdaqError
+from idaq.judges.ensemble import EnsembleConfig
+from idaq.learners.bc import BcConfig
+from idaq.learners.sac_brac import SacBracConfig
+from idaq.learners.td3_bc import Td3BcConfig
+from idaq.settings import AdaptConfig, TrainConfig
+from idaq.types import Traits
+
+PresetName = Literal["default", "paper"]
+PRESETS: tuple[str, ...] = get_args(PresetName)
+SHORT_HORIZON = 50  # steps; below it a discount of 0.9 sees to the end
+
+
+def check_preset(name: str) -> None:
+    """Refuse a name that is no preset."""
+    if name not in PRESETS:
+        raise IdaqError(f"There is no preset '{name}'.", f"Known: {', '.join(PRESETS)}.")
+
+
+def is_small(traits: Traits) -> bool:
+    """Whether episodes cost nothing: more of them are tried, and networks are small."""
+    return not traits.simulator
+
+
+def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
+    """How long context-based algorithms train on a kind of family, and how agents adapt."""
+    if preset == "paper":
+        if is_small(traits):
+            return TrainConfig(num_updates=50_000), AdaptConfig(keep_percent=10.0)
+        updates = 300_000 if traits.group == "ml1" else 100_000
+        return TrainConfig(num_updates=updates), _ten_episodes("farthest", "posterior")
+    if is_small(traits):
+        train = TrainConfig(num_updates=2_000, log_every_updates=100, checkpoint_every_updates=500)
+        adapt = AdaptConfig(
+            reference="farthest-first", iterate="untried", accept="improvement", final="best"
+        )
+        return train, adapt
+    train = TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000)
+    return train, _ten_episodes("farthest-first", "search", accept="improvement", final="best")
+
+
+def _ten_episodes(reference: str, iterate: str, **changes: Any) -> AdaptConfig:
+    candidates = 5 if reference == "farthest" else AdaptConfig.num_candidates
+    return AdaptConfig(
+        num_reference_episodes=5,
+        num_iterative_episodes=5,
+        keep_percent=20.0,
+        reference=reference,
+        iterate=iterate,
+        num_candidates=candidates,
+        **changes,
+    )
+
+
+def context_settings(preset: str, traits: Traits) -> dict[str, Any]:
+    """Encoder, learner and models of context-based algorithms on a kind of family."""
+    sees_effects = {"next_obs": True} if traits.dynamics_differ else {}
+    if preset == "paper":
+        return _paper_settings(traits) | sees_effects
+    hidden = (64, 64) if is_small(traits) else (256, 256)
+    settings: dict[str, Any] = {
+        "encoder_hidden": hidden,
+        "normalise": True,
+        "batch_size": 64,
+        "context_size": 64,
+        "judge": EnsembleConfig(hidden=hidden),
+    }
+    if is_small(traits):
+        discount = 0.9 if traits.horizon <= SHORT_HORIZON else 0.99
+        settings["learner"] = Td3BcConfig(hidden=hidden, discount=discount)
+    else:
+        settings["latent_dim"] = 5
+        settings["learner"] = BcConfig(hidden=hidden, learning_rate=1e-3)
+    if traits.group == "ml1":
+        settings |= {"context_shift": 3.0, "hide_unrelated": True}
+    return settings | sees_effects
+
+
+def _paper_settings(traits: Traits) -> dict[str, Any]:
+    """BRAC, but for Point-Robot's reward scale of 100; contexts of 400, 1,024 and 100."""
+    settings: dict[str, Any] = {"judge": EnsembleConfig()}
+    if is_small(traits):
+        learner = SacBracConfig(divergence="none", reward_scale=100.0)
+        return settings | {"context_size": 1024, "learner": learner}
+    return settings if traits.group == "ml1" else settings | {"context_size": 100}
+
+
+def metric_weight(preset: str, traits: Traits) -> float:
+    """Of FOCAL's loss."""
+    return 100.0 if preset == "paper" and traits.group == "ml1" else 10.0

@@ -1,0 +1,1 @@
+"""Judges: what uncertainties read, learned beside an algorithm on the same batches."""

@@ -1,0 +1,1 @@
+"""Objectives: what trains the context encoder of an algorithm."""

@@ -1,0 +1,128 @@
+"""What an objective is: how a context encoder is trained, and what it makes of a context.
+
+An objective is a frozen dataclass with pure functions. It owns whatever it trains: the encoder,
+further networks of its own, and their optimisers, in two pytrees that it alone looks into. It may
+train the encoder for a while before the learner sees it (`num_pretraining_updates`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import optax
+
+from idaq.learners.base import LearnerConfig, LearnerEntry
+from idaq.nets import context
+from idaq.nets.operations import Operations
+from idaq.types import Array, PyTree, Spec, Transition
+
+Metrics = dict[str, Any]
+
+
+class MetaBatch(NamedTuple):
+    """What one update is made from, in the networks' units."""
+
+    tasks: Any  # [num_tasks], drawn with replacement
+    contexts: Transition  # [num_tasks, context_size, ...]
+    batch: Transition  # [num_tasks * batch_size, ...], the learner's first batch, task by task
+    key: Array  # the objective's own
+    learner_key: Array  # what the learner is updated with
+
+
+class LearnerView(NamedTuple):
+    """The learner as it is before its update, for objectives that train through its critic."""
+
+    entry: LearnerEntry
+    config: LearnerConfig
+    state: Any
+
+    def q_loss(self, batch: Transition, z: Array, key: Array) -> Any:
+        """Q's own loss with a gradient for z [n, latent_dim]; the target has none."""
+        critic = self.entry.critic
+        assert critic is not None, "an objective that needs a critic says so"
+        detached = jax.lax.stop_gradient(z)
+        target = critic.target(self.config, self.state, batch, detached, key)
+        return critic.loss(self.state.q, batch, z, target)
+
+
+class Step(NamedTuple):
+    """What an update of an objective makes."""
+
+    params: PyTree
+    opt: PyTree
+    z: Any  # [num_tasks, latent_dim], what the learner is given
+    metrics: Metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings:
+    """The context encoder, bound to a family's spec."""
+
+    spec: Spec
+    latent_dim: int
+    hidden: tuple[int, ...]
+    learning_rate: float
+    next_obs: bool = False  # whether it sees (s, a, r, s') instead of (s, a, r)
+
+    def init(self, key: Array, num_outputs: int | None = None) -> PyTree:
+        """A fresh network; `num_outputs` is the latent dimension unless it is given."""
+        sizes = (self.spec.obs_dim, self.spec.action_dim, self.hidden)
+        return context.init(key, *sizes, num_outputs or self.latent_dim, self.next_obs)
+
+    def inputs(self, rows: Transition) -> context.Inputs:
+        """What the network sees of transitions [..., ·]."""
+        seen = rows.next_obs if self.next_obs else None
+        return context.Inputs(rows.obs, rows.action, rows.reward, seen)
+
+    def operations(self, num_outputs: int | None = None) -> int:
+        """Of training it on a transition."""
+        seen = self.spec.obs_dim * (1 + self.next_obs) + self.spec.action_dim + 1
+        return Operations(seen, self.hidden, num_outputs or self.latent_dim).train
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """The base of all objectives."""
+
+    encoder: EncoderSettings
+
+    @property
+    def num_pretraining_updates(self) -> int:
+        """The updates at the start in which the objective alone is trained, by `pretrain`."""
+        return 0
+
+    def init(self, key: Array) -> tuple[PyTree, PyTree]:
+        """Fresh parameters and optimiser states."""
+        raise NotImplementedError
+
+    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
+        """One step; z is what the encoder said before it."""
+        raise NotImplementedError
+
+    def pretrain(
+        self, params: PyTree, opt: PyTree, meta: MetaBatch
+    ) -> tuple[PyTree, PyTree, Metrics]:
+        """One step of the phase before."""
+        raise NotImplementedError
+
+    def trained_encoder(self, params: PyTree) -> PyTree:
+        """What an agent takes along."""
+        return params
+
+    def embed(self, encoder: PyTree, rows: Transition, weight: Array) -> Any:
+        """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
+        raise NotImplementedError
+
+    def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int | None:
+        """Floating-point operations of an update, where they are counted."""
+        return None
+
+
+def descend(
+    loss: Callable[[PyTree], tuple[Any, Any]], params: PyTree, opt: PyTree, learning_rate: float
+) -> tuple[PyTree, PyTree, Any]:
+    """One step of Adam down a loss; new parameters and optimiser state, and what is beside it."""
+    (_, beside), grad = jax.value_and_grad(loss, has_aux=True)(params)
+    step, opt = optax.adam(learning_rate).update(grad, opt)
+    return optax.apply_updates(params, step), opt, beside

@@ -1,0 +1,215 @@
+"""Registries: whatever has a name is an entry of one, and describes itself.
+
+There is a registry for each kind of thing that can be added: task families, algorithms, the
+objectives and learners that algorithms are made of, judges and uncertainties, searches, and
+adaptation methods. An entry is found by its name, wherever it comes from:
+
+- built in: listed by the registry itself, and imported when it is first asked for;
+- installed: an entry point in the group `idaq.KINDS`, imported when its name is asked for or all
+  names are listed, never when idaq is imported;
+- registered in Python, with `idaq.register(entry)`.
+
+Nobody but the entry itself spells its name.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, Protocol, TypeVar
+
+from idaq.errors import IdaqError
+
+
+class Entry(Protocol):
+    """What every entry has; mostly a frozen dataclass."""
+
+    @property
+    def name(self) -> str: ...
+
+
+E = TypeVar("E", bound=Entry)
+
+# Where each registry stands, for `register`; in the order in which an entry is looked at.
+PLACES = (
+    "idaq.learners.base:LEARNERS",
+    "idaq.algos.entries:OBJECTIVES",
+    "idaq.algos.entries:ALGORITHMS",
+    "idaq.judges.base:JUDGES",
+    "idaq.adapt.uncertainty:UNCERTAINTIES",
+    "idaq.adapt.search:SEARCHES",
+    "idaq.adapt.methods:METHODS",
+    "idaq.envs:FAMILIES",
+)
+
+
+class Registry(Mapping[str, E], Generic[E]):
+    """Entries of one kind by name; a read-only mapping, but for `register`."""
+
+    def __init__(
+        self,
+        kind: str,
+        plural: str,
+        accepts: Callable[[Any], bool],
+        *,
+        built_in: Iterable[str] = (),
+        derived: Callable[[], Iterable[E]] = tuple,
+        listed_by: str = "",
+    ) -> None:
+        """Entries of `built_in` are places: "package.module:attribute", an entry or some of them.
+
+        `accepts` tells an entry from other things. `derived` makes further entries of another
+        registry's. `listed_by` says where a user finds the names, if they are too many to list.
+        """
+        self.kind, self.group = kind, f"idaq.{plural}"
+        self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
+        self._listed_by = listed_by
+        self._built_in: dict[str, E] | None = None
+        self._added: dict[str, E] = {}
+
+    # --- Looking up ---
+
+    def __getitem__(self, name: str) -> E:
+        """The entry of that name; a `KeyError` where there is none (`get_entry` says more)."""
+        found = self._known().get(name)
+        if found is None:
+            found = next(
+                (self._load(each) for each in self._installed() if each.name == name), None
+            )
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        for each in self._installed():
+            self._load(each)
+        return iter(self._known())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def get_entry(self, name: str) -> E:
+        """The entry of that name, or an error that says which names there are."""
+        try:
+            return self[name]
+        except KeyError:
+            raise IdaqError(f"There is no {self.kind} '{name}'.", self._remedy(name)) from None
+
+    def is_built_in(self, name: str) -> bool:
+        """Whether an entry comes with the package, and is covered by the package's versions."""
+        return name in self._shipped()
+
+    def _remedy(self, name: str) -> str:
+        names = list(self)
+        close = get_close_matches(name, names, n=3)
+        hint = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
+        return hint + (self._listed_by or f"Known: {', '.join(names)}.")
+
+    # --- Adding ---
+
+    def register(self, entry: E) -> E:
+        """Add an entry, which is given back; a name is taken once."""
+        if not self.accepts(entry):
+            raise IdaqError(f"{entry!r} is no {self.kind}.", "See docs/architecture.md.")
+        known = self._known().get(entry.name)
+        if known is not None and known != entry:
+            raise IdaqError(
+                f"There is {_article(self.kind)} '{entry.name}' already.",
+                "Give yours a name of its own: results are told apart by it.",
+            )
+        self._added[entry.name] = entry
+        return entry
+
+    @contextmanager
+    def registered(self, *entries: E) -> Iterator[None]:
+        """Entries for the time of a block, which may stand in for others of their names."""
+        before = dict(self._added)
+        self._added |= {entry.name: entry for entry in entries}
+        try:
+            yield
+        finally:
+            self._added = before
+
+    # --- Where entries come from ---
+
+    def _shipped(self) -> dict[str, E]:
+        if self._built_in is None:
+            found = [each for place in self._places for each in _entries_at(place)]
+            self._built_in = {entry.name: entry for entry in found}
+        return self._built_in
+
+    def _known(self) -> dict[str, E]:
+        derived = {entry.name: entry for entry in self._derived()}
+        return {**derived, **self._shipped(), **self._added}
+
+    def _installed(self) -> list[EntryPoint]:
+        return [each for each in _entry_points(self.group) if each.name not in self._added]
+
+    def _load(self, place: EntryPoint) -> E:
+        entry = place.load()
+        if not self.accepts(entry) or entry.name != place.name:
+            raise IdaqError(
+                f"The entry point '{place.name}' ({place.value}) is no {self.kind} of that name.",
+                f"Correct the package that declares it in the group '{self.group}'.",
+            )
+        return self.register(entry)
+
+
+def register(entry: Any) -> Any:
+    """Add an entry to the registry of its kind, and give it back."""
+    for place in PLACES:
+        module, _, name = place.partition(":")
+        registry: Registry[Any] = getattr(import_module(module), name)
+        if registry.accepts(entry):
+            return registry.register(entry)
+    raise IdaqError(
+        f"{entry!r} is nothing that can be registered.",
+        "Register a task family, or an entry of one of the kinds in docs/architecture.md.",
+    )
+
+
+def identity_of(entry: Any) -> int | str:
+    """What tells an entry from another of its name: its version, or else its source.
+
+    The source is that of the file which defines it, so that nothing which trains goes unnoticed.
+    """
+    if entry.version is not None:
+        return int(entry.version)
+    parts = [getattr(entry, name) for name in vars(entry)]
+    sources = {_source(part) for part in parts if inspect.isclass(part) or callable(part)}
+    return "source " + hashlib.sha256("\n".join(sorted(sources)).encode()).hexdigest()[:16]
+
+
+@cache
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _source(part: Any) -> str:
+    if isinstance(part, partial):
+        part = part.func
+    module = inspect.getmodule(part)
+    try:
+        return inspect.getsource(module if module is not None else part)
+    except (OSError, TypeError):  # a notebook's, or none
+        try:
+            return inspect.getsource(part)
+        except (OSError, TypeError) as error:
+            raise IdaqError(
+                f"The source of {part!r} cannot be read, so that it has no identity.",
+                "Give its entry a version, and raise it with every change.",
+            ) from error
+
+
+def _entries_at(place: str) -> list[Any]:
+    module, _, name = place.partition(":")
+    found = getattr(import_module(module), name)
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
