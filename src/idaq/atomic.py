@@ -76,10 +76,14 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically, readable and with a stable layout."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    """Write JSON atomically."""
     with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(json_text(value), encoding="utf-8")
+
+
+def json_text(value: Any) -> str:
+    """JSON as idaq writes it, readable and with a stable layout."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def remove(path: Path) -> None:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from idaq.atomic import atomic_file
+from idaq.outputs import PAGE, check_output, output_file
 from idaq.report.bench_payload import bench_payload, is_bench
 from idaq.report.payload import (
     MAX_PATH_BYTES,
@@ -22,9 +22,10 @@ SCRIPTS = ("dom.js", "charts.js", "tables.js", "explorer.js", "main.js")
 
 
 def write_page(places: Sequence[Path], out: Path) -> Path:
-    """Write the page of the runs that the places are or hold."""
+    """Write the page of the runs that the places are or hold, over none but such a page."""
+    check_output(out, PAGE)
     page = render_page(page_payload(places))
-    with atomic_file(out) as temporary:
+    with output_file(out, PAGE) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return out
 
