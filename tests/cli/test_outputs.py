@@ -161,8 +161,11 @@ def test_pictures(
         make(kept)
 
 
-def test_figures_of_the_theory(refused: Program, tmp_path: Path) -> None:
+def test_figures_of_the_theory(
+    refused: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of them or none, and before anything is checked."""
+    monkeypatch.setattr("idaq.theory.command.run_checks", lambda *_, **__: pytest.fail("checked"))
     (tmp_path / "adaptation.png").write_bytes(b"\x89PNG\r\n\x1a\nmine")
     names = (tmp_path / "adaptation.png", "no figure of idaq's")
     refused("theory", "--figure", tmp_path, names=names)
