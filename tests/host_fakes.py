@@ -61,6 +61,11 @@ class Walk:
         )
 
     @property
+    def traits(self) -> Traits:
+        is_set = self.name.startswith("ml1/")
+        return Traits(group="ml1", measure="score") if is_set else Traits()
+
+    @property
     def task_params(self) -> Float:
         angle = np.arange(self.num_tasks, dtype=np.float32)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)

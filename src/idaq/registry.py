@@ -69,7 +69,7 @@ class Registry(Mapping[str, E], Generic[E]):
         self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
         self._listed_by = listed_by
         self._built_in: dict[str, E] | None = None
-        self._added: dict[str, E] = {}
+        self.added: dict[str, E] = {}
 
     # --- Looking up ---
 
@@ -121,18 +121,18 @@ class Registry(Mapping[str, E], Generic[E]):
                 f"There is {_article(self.kind)} '{entry.name}' already.",
                 "Give yours a name of its own: results are told apart by it.",
             )
-        self._added[entry.name] = entry
+        self.added[entry.name] = entry
         return entry
 
     @contextmanager
     def registered(self, *entries: E) -> Iterator[None]:
         """Entries for the time of a block, which may stand in for others of their names."""
-        before = dict(self._added)
-        self._added |= {entry.name: entry for entry in entries}
+        before = dict(self.added)
+        self.added |= {entry.name: entry for entry in entries}
         try:
             yield
         finally:
-            self._added = before
+            self.added = before
 
     # --- Where entries come from ---
 
@@ -144,10 +144,10 @@ class Registry(Mapping[str, E], Generic[E]):
 
     def _known(self) -> dict[str, E]:
         derived = {entry.name: entry for entry in self._derived()}
-        return {**derived, **self._shipped(), **self._added}
+        return {**derived, **self._shipped(), **self.added}
 
     def _installed(self) -> list[EntryPoint]:
-        return [each for each in _entry_points(self.group) if each.name not in self._added]
+        return [each for each in _entry_points(self.group) if each.name not in self.added]
 
     def _load(self, place: EntryPoint) -> E:
         entry = place.load()

@@ -161,7 +161,7 @@ def test_simulators_and_demonstrations(tmp_path: Path, monkeypatch: pytest.Monke
     assert ladder.expert_return is not None
     experts = [unit for unit in pools[0].units if hasattr(unit, "seeds")]
     assert len(experts) == Walk().num_tasks + 7
-    assert not list(Path(pools[0]._directory.name).glob("*")), "shared agents are removed"
+    assert not list(pools[0]._scratch.path.glob("*")), "shared agents are removed"
     with pytest.raises(IdaqError, match="scripted expert"):
         train_policies(CHEETAH_VEL, tmp_path / "cheetah", config)
 

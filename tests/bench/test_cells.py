@@ -123,7 +123,7 @@ class NextVersion:
 def test_a_raised_version_of_the_family(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = data_place(copy, cells()[0])
     newer: Any = NextVersion(FAMILIES["point-robot"])
-    monkeypatch.setitem(FAMILIES, "point-robot", newer)
+    monkeypatch.setitem(FAMILIES.added, "point-robot", newer)
     assert data_place(copy, cells()[0]) != old
     assert states(copy) == ["to do", "done"]
 

@@ -63,7 +63,7 @@ def test_what_is_done_is_not_done_again(idaq: Program, bench: Path, tiny: None) 
 def test_what_is_not_available_is_said_and_skipped(
     idaq: Program, bench: Path, tiny: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("idaq.bench.available.ALGORITHMS", ("focal", "borel"))
+    monkeypatch.setattr("idaq.bench.available.ALGORITHMS", {"focal": None, "borel": None})
     before = tree(bench)
     command = ("mujoco", *SMOKE, "--results", bench)
     outcome = idaq("bench", "run", *command)

@@ -148,7 +148,7 @@ def test_simulators_in_workers(
     tmp_path: Path, tiny: None, compile_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An ML1 row end to end: scores, and the distance of episodes that end early."""
-    monkeypatch.setitem(FAMILIES, "ml1/reach", Walk(num_tasks=10, name="ml1/reach"))
+    monkeypatch.setitem(FAMILIES.added, "ml1/reach", Walk(num_tasks=10, name="ml1/reach"))
     monkeypatch.setattr("idaq.bench.engines.local.WorkerPool", InlinePool)
     experiment = get_experiment("fig-distance")
     cells = make_cells(experiment, "smoke", only="reach")

@@ -215,7 +215,7 @@ def test_simulators_together_as_one_by_one(
 ) -> None:
     """Whatever overlaps and whoever simulates: the same results, byte for byte."""
     for name, lengths in zip(FAKES, [(6, 1, 4), (2, 6)], strict=True):
-        monkeypatch.setitem(FAMILIES, name, Walk(num_tasks=10, lengths=lengths, name=name))
+        monkeypatch.setitem(FAMILIES.added, name, Walk(num_tasks=10, lengths=lengths, name=name))
     command = (*JOB, "--methods", "idaq-return", "--seeds", "1")
     for name in FAKES:
         place = tmp_path / "alone" / name

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from idaq.storage import scratch
 from tests.bench.small import MAIN, leftovers, numbers, tiny
 from tests.program import Outcome, Program, finish
 
@@ -74,7 +75,8 @@ def complete(idaq: Program, place: Path, whole: tuple[dict[str, bytes], Outcome]
     assert idaq(*TABLE, "--results", place).out == whole[1].out
     assert not list(leftovers(place))
     temporary = Path(tempfile.gettempdir())
-    mine = [path for path in temporary.glob("idaq-*-*") if not is_alive(path)]
+    marked = [mark.parent for mark in temporary.glob(f"idaq-*/{scratch.MARK}")]
+    mine = [path for path in marked if not is_alive(path)]
     assert not mine, "directories of pools that were killed"
     assert orphans() == []
 

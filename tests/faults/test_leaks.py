@@ -81,7 +81,7 @@ def test_task_parameters_are_not_read(
     family = Permuted("dense")
     assert not np.array_equal(family.task_params, PointRobot("dense").task_params)
     change_json(data / "metadata.json", "task_params", to=family.task_params.tolist())
-    monkeypatch.setitem(FAMILIES, "point-robot", family)
+    monkeypatch.setitem(FAMILIES.added, "point-robot", family)
     assert train(idaq, data, tmp_path / "b") == agents
     assert adapt(idaq, tmp_path / "b") == adapted
 

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     idaq.report.figures.write_figures = lambda run: []
     log, seconds, *arguments = sys.argv[1:]
     for name in ("ml1/push", "ml1/reach"):
-        FAMILIES[name] = Walk(num_tasks=10, log=log, seconds=float(seconds), name=name)
+        FAMILIES.added[name] = Walk(num_tasks=10, log=log, seconds=float(seconds), name=name)
     sys.exit(main(arguments))
 """
 
@@ -43,7 +43,9 @@ if __name__ == "__main__":
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the simulators say what they run, in this process's runs too."""
     file = tmp_path / "log"
-    monkeypatch.setitem(FAMILIES, NAME, Walk(num_tasks=10, log=str(file), seconds=0.01, name=NAME))
+    monkeypatch.setitem(
+        FAMILIES.added, NAME, Walk(num_tasks=10, log=str(file), seconds=0.01, name=NAME)
+    )
     return file
 
 

@@ -116,7 +116,7 @@ class Lamps:
 @pytest.fixture
 def lamps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunDir:
     """A run on lamps whose agent was never trained, with results."""
-    monkeypatch.setitem(FAMILIES, "lamps", Lamps())
+    monkeypatch.setitem(FAMILIES.added, "lamps", Lamps())
     monkeypatch.setattr(video, "_offscreen_gl", lambda wanted: "none")
     config = resolve("default", "point-robot")
     settings = [word for word in NETWORKS if "=" in word]

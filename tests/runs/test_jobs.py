@@ -32,7 +32,7 @@ def _simulators() -> Iterator[None]:
     """Quick simulators under real names, in this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name in NAMES:
-            patch.setitem(FAMILIES, name, Walk(num_tasks=10, name=name))
+            patch.setitem(FAMILIES.added, name, Walk(num_tasks=10, name=name))
         patch.setattr(pipeline, "WorkerPool", InlinePool)
         patch.setattr(pipeline, "git_state", lambda: None)
         yield

@@ -17,7 +17,7 @@ from idaq.bench.cells import (
 )
 from idaq.config import to_dict
 from idaq.envs import get_family
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import LOCK_FILE, RunDir, read_json
 from idaq.settings import RunConfig
 
 State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
@@ -43,7 +43,7 @@ def status_of(results: Path, cell: Cell) -> Status:
     parts, of = _parts(results, cell, run)
     if parts == of:
         return Status("done", "", parts, of, run)
-    held = [data_lock(results, cell)] + ([run.path / ".lock"] if run else [])
+    held = [data_lock(results, cell)] + ([run.path / LOCK_FILE] if run else [])
     if any(map(_is_held, held)):
         return Status("running", "", parts, of, run)
     error = error_place(results, cell)

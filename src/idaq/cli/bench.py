@@ -262,13 +262,17 @@ class BenchSpeed:
         from rich.console import Console
 
         from idaq.bench.speed.measure import measure, speed_tables
-        from idaq.storage.atomic import write_json
+        from idaq.storage.atomic import json_text
+        from idaq.storage.outputs import SPEED, SPEED_MARK, check_output, output_file
 
         if self.updates < 1:
             raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
-        result = measure(self.updates)
         if self.out is not None:
-            write_json(self.out, result)
+            check_output(self.out, SPEED)  # before what takes minutes
+        result = {**SPEED_MARK, **measure(self.updates)}
+        if self.out is not None:
+            with output_file(self.out, SPEED) as temporary:
+                temporary.write_text(json_text(result), encoding="utf-8")
         if self.json:
             _print_json(result)
             return

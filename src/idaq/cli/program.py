@@ -593,6 +593,13 @@ def _print_table(summary: dict[str, Any]) -> None:
 
 
 def _say_what_is_missing(run: "RunDir", summary: dict[str, Any]) -> None:
+    from idaq.runs.summary import without_results
+
+    for name in without_results(run):
+        _say(
+            f"{name}: its results are gone, and summary.json is all that is left of it; remove "
+            f"'{run.summary_file}' if it shall go too"
+        )
     shown = {row["method"] for row in summary["rows"]}
     for name in sorted(set(run.adapt_names()) - shown):
         _say(f"{name}: not all seeds have results; complete them with `idaq adapt --resume`")

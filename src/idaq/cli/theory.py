@@ -8,7 +8,7 @@ from rich.console import Console
 
 from idaq.errors import IdaqError
 from idaq.theory.checks import is_as_expected, run_checks
-from idaq.theory.figures import write_figures
+from idaq.theory.figures import check_figures, write_figures
 from idaq.theory.table import print_table
 
 SMALLEST_V, LARGEST_V = 3, 12
@@ -50,8 +50,8 @@ def theory(
     holds or is vacuous. A mistake in the arguments raises an IdaqError that says what to do.
     """
     v_range = parse_v(v)
-    if figure is not None and figure.exists() and not figure.is_dir():
-        raise IdaqError(f"--figure {figure} is a file.", "Give a directory.")
+    if figure is not None:
+        check_figures(figure)
     progress = Console(stderr=True)
     with progress.status("checking") as status:
         checks = run_checks(

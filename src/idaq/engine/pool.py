@@ -11,9 +11,7 @@ import hashlib
 import multiprocessing
 import os
 import pickle
-import shutil
 import signal
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +30,8 @@ from numpy.typing import NDArray
 
 from idaq.envs.family import HostFamily, ScriptedHostFamily
 from idaq.errors import IdaqError
-from idaq.storage.atomic import atomic_file, is_another_process
+from idaq.storage.atomic import atomic_file
+from idaq.storage.scratch import Scratch, remove_abandoned, remove_when_abandoned
 from idaq.types import Episodes
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in
 MAX_DEATHS_IN_A_ROW = 5  # of workers, with no unit finished in between
 MAX_WORKERS = 1_000
 MANAGER_SECONDS = 10  # for a pool's thread to see that its workers were killed
+LAST_SECONDS = 2.0  # of a parent, between the end that its workers see and that of its locks
 
 
 class Unit(Protocol):
@@ -198,7 +198,8 @@ def _load_agent(file: str) -> Any:
 def _start_worker(directory: str) -> None:
     """Runs first in every worker: the CPU, one thread, and an end when the parent has ended.
 
-    `directory` is the pool's; a parent that was killed cannot remove it.
+    `directory` is the pool's; a parent that was killed cannot remove it. Its lock is not among what
+    a spawned process inherits, so that it ends with the parent.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -212,8 +213,10 @@ def _start_worker(directory: str) -> None:
 
 def _end_with(sentinel: int, directory: str) -> None:
     wait([sentinel])
-    shutil.rmtree(directory, ignore_errors=True)
-    os._exit(1)
+    try:
+        remove_when_abandoned(Path(directory), LAST_SECONDS)
+    finally:
+        os._exit(1)
 
 
 def _run(unit: Unit) -> Any:
@@ -242,8 +245,8 @@ class WorkerPool:
         self._closed = False
         self._executor: ProcessPoolExecutor | None = None
         self._starter = ThreadPoolExecutor(1, initializer=_block_interrupts)
-        _remove_directories_of_the_dead()
-        self._directory = tempfile.TemporaryDirectory(prefix=f"idaq-{os.getpid()}-")
+        remove_abandoned()  # of pools that were killed before they had workers
+        self._scratch = Scratch()
 
     def __enter__(self) -> Self:
         return self
@@ -264,7 +267,7 @@ class WorkerPool:
             if self._executor is not None:
                 _kill(self._executor)
                 self._executor = None
-        self._directory.cleanup()
+        self._scratch.close()
 
     def check_open(self) -> None:
         """Raise `CancelledError` where the pool is closed: whoever waits shall give up."""
@@ -276,7 +279,7 @@ class WorkerPool:
         import jax
 
         content = pickle.dumps(jax.tree.map(np.asarray, agent))
-        file = Path(self._directory.name) / hashlib.sha256(content).hexdigest()
+        file = self._scratch.path / hashlib.sha256(content).hexdigest()
         if not file.exists():
             with atomic_file(file) as temporary:
                 temporary.write_bytes(content)
@@ -318,7 +321,7 @@ class WorkerPool:
                         self.num_workers,
                         mp_context=multiprocessing.get_context("spawn"),
                         initializer=_start_worker,
-                        initargs=(self._directory.name,),
+                        initargs=(str(self._scratch.path),),
                     )
                 executor = self._executor
             try:
@@ -345,14 +348,6 @@ class WorkerPool:
                     "Is there enough memory? Use fewer with --workers, or see the system log. "
                     "In a script of your own, call idaq under `if __name__ == '__main__':`.",
                 )
-
-
-def _remove_directories_of_the_dead() -> None:
-    """A pool that was killed before it had workers could not remove its directory."""
-    for path in Path(tempfile.gettempdir()).glob("idaq-*-*"):
-        number = path.name.split("-")[1]
-        if number.isdigit() and not is_another_process(int(number)) and int(number) != os.getpid():
-            shutil.rmtree(path, ignore_errors=True)  # or it is another user's
 
 
 def _block_interrupts() -> None:

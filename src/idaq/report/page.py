@@ -16,15 +16,16 @@ from idaq.report.payload import (
     find_runs,
     run_payload,
 )
-from idaq.storage.atomic import atomic_file
+from idaq.storage.outputs import PAGE, check_output, output_file
 
 SCRIPTS = ("dom.js", "charts.js", "tables.js", "explorer.js", "main.js")
 
 
 def write_page(places: Sequence[Path], out: Path) -> Path:
-    """Write the page of the runs that the places are or hold."""
+    """Write the page of the runs that the places are or hold, over none but such a page."""
+    check_output(out, PAGE)
     page = render_page(page_payload(places))
-    with atomic_file(out) as temporary:
+    with output_file(out, PAGE) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return out
 

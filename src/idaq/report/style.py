@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from idaq.adapt.methods import label_of_method
 from idaq.algos.entries import default_algorithm, label_of
-from idaq.storage.atomic import atomic_file
+from idaq.storage.outputs import PICTURE, PICTURE_MARK, output_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,5 +113,5 @@ def drawing(path: Path, width_inches: float, height_inches: float) -> Iterator[F
         figure = Figure(figsize=(width_inches, height_inches), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-        with atomic_file(path) as temporary:
-            figure.savefig(temporary, format="png", metadata={"Software": None})
+        with output_file(path, PICTURE) as temporary:
+            figure.savefig(temporary, format="png", metadata=PICTURE_MARK)

@@ -31,7 +31,7 @@ from idaq.runs.adaptation import adaptation_key, load_agent
 from idaq.runs.directory import RunDir
 from idaq.runs.summary import RawResults, load_results
 from idaq.runs.training import run_config, split_of
-from idaq.storage.atomic import atomic_file
+from idaq.storage.outputs import GENERATOR, VIDEO, output_file
 from idaq.types import TaskSplit
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def write_gif(path: Path, images: "Sequence[Image]") -> None:
     # An octree also keeps colours of few pixels, such as a goal's, which a median cut averages out.
     palette = mosaic.quantize(NUM_COLOURS, method=Image.Quantize.FASTOCTREE)
     frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    with atomic_file(path) as temporary:
+    with output_file(path, VIDEO) as temporary:
         frames[0].save(
             temporary,
             format="GIF",
@@ -371,4 +371,5 @@ def write_gif(path: Path, images: "Sequence[Image]") -> None:
             append_images=frames[1:],
             duration=[FRAME_MS] * (len(frames) - 1) + [LAST_FRAME_MS],
             loop=0,
+            comment=GENERATOR,
         )

@@ -12,21 +12,37 @@ RUN/summary.json          one row per method, computed from the raw results
 RUN/timing.json           wall times of the stages
 RUN/figures/
 RUN/videos/               NAME-task-00.gif, where `idaq adapt --video` made one
+
+Behaviour policies are trained in a directory that is held in the same way; it has a run.json, the
+policies (see `idaq.behaviour.ladder`), state.safetensors and metrics.jsonl. A benchmark's runs may
+have probe.npz and curve.npz. Whatever else is in there is its owner's.
 """
 
 import fcntl
 import json
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from idaq.errors import IdaqError
-from idaq.storage.atomic import parents_of, remove_leftovers, write_json
+from idaq.storage.atomic import parents_of, remove_leftovers, temporaries_of, write_json
 
 FORMAT_VERSION = 1
 _PACKAGE = Path(__file__).resolve().parents[1]
+LOCK_FILE = ".lock"
+OWN_FILES = (  # that are written in a run directory, as patterns
+    *("run.json", "dataset.json", "seeds.json", "summary.json", "timing.json"),
+    *("probe.npz", "curve.npz"),
+    *("ladder.json", "rung-*.safetensors", "state.safetensors", "metrics.jsonl"),
+    "train/seeds-*.safetensors",
+    *("seeds/seed-*/split.json", "seeds/seed-*/agent*.safetensors", "seeds/seed-*/metrics.jsonl"),
+    *("adapt/*/config.json", "adapt/*/seed-*.npz"),
+    *("figures/*.png", "videos/*.gif"),
+)
+OWN_DIRECTORIES = ("data",)  # that are written as a whole
 _IDENTITY = {
     "family": str,
     "family_version": int,
@@ -160,11 +176,7 @@ class RunDir:
 
     def _check_claim(self, identity: dict[str, Any], resume: bool) -> None:
         if not self.manifest_file.is_file():
-            if self.path.exists() and (not self.path.is_dir() or _visible_entries(self.path)):
-                raise IdaqError(
-                    f"'{self.path}' exists already and is no run directory.",
-                    "Choose another --out.",
-                )
+            self._check_new()
             return
         if not resume:
             raise IdaqError(
@@ -181,10 +193,22 @@ class RunDir:
                 "Give the same options, or choose another --out.",
             )
 
+    def _check_new(self) -> None:
+        """There may be what an interrupted start leaves, and nothing else, hidden or not."""
+        if not self.path.exists():
+            return
+        problem = f"'{self.path}' exists already and is no run directory"
+        remedy = "Choose another --out."
+        if not self.path.is_dir():
+            raise IdaqError(f"{problem}.", remedy)
+        others = sorted(path.name for path in self.path.iterdir() if not _is_of_a_start(path))
+        if others:
+            raise IdaqError(f"{problem}: it has '{others[0]}'.", remedy)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory, so that two processes never write to one run."""
-        lock_file = self.path / ".lock"
+        lock_file = self.path / LOCK_FILE
         with parents_of(self.manifest_file), lock_file.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -194,11 +218,21 @@ class RunDir:
                     "Wait until it ends, or choose another --out.",
                 ) from error
             try:
-                remove_leftovers(self.path.rglob(".*.tmp-*"))
+                remove_leftovers(self._temporaries(OWN_FILES), stat.S_ISREG)
+                remove_leftovers(self._temporaries(OWN_DIRECTORIES), stat.S_ISDIR)
                 yield
             finally:
                 if not self.manifest_file.exists():  # no run was begun
                     lock_file.unlink(missing_ok=True)
+
+    def _temporaries(self, targets: Iterable[str]) -> Iterator[Path]:
+        """What writers of the run's own files may have left behind, in its own directories."""
+        place = self.path.resolve()
+        for target in targets:
+            *folders, name = target.split("/")
+            for path in place.glob("/".join([*folders, temporaries_of(name)])):
+                if path.parent.resolve() == path.parent:  # no link leads there
+                    yield path
 
     def record_time(self, stage: str, seconds: float) -> None:
         """Keep a stage's wall time."""
@@ -207,8 +241,15 @@ class RunDir:
         write_json(self.timing_file, times)
 
 
-def _visible_entries(path: Path) -> list[Path]:
-    return [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+def _is_of_a_start(path: Path) -> bool:
+    """Whether it is of a process that has no run yet, alive or not: a lock, half a run.json."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:  # it has just ended
+        return True
+    is_lock = path.name == LOCK_FILE and found.st_size == 0
+    is_manifest = path.match(temporaries_of("run.json"))
+    return stat.S_ISREG(found.st_mode) and (is_lock or is_manifest)
 
 
 def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

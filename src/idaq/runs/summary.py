@@ -1,4 +1,9 @@
-"""`summary.json`: one row per adaptation method, computed from the raw results."""
+"""`summary.json`: one row per adaptation method, computed from the raw results.
+
+A saved row is given up only for one that says as much, or where its raw results are there to
+compute it from again. Where they are gone, the row stays as it was saved, beside what could be
+computed; and where the two are of different seeds, the saved summary as a whole.
+"""
 
 from typing import Any
 
@@ -13,6 +18,8 @@ from idaq.storage.atomic import write_json
 from idaq.storage.describe import successful_return
 
 _REMEDY = "Remove it and adapt again with --resume."
+_MEANS = ("success", "score", "score_capped", "score_dataset")  # beside that of the return
+_NO_SUCCESS = ("success", None)  # of a family that has none
 RawResults = dict[str, NDArray[Any]]
 
 
@@ -31,10 +38,97 @@ def load_results(run: RunDir, name: str, seed: int) -> RawResults:
 
 
 def summarise(run: RunDir) -> dict[str, Any]:
-    """Compute the summary of all results that there are, write it, and return it."""
-    summary = summary_of(run)
-    write_json(run.summary_file, summary)
-    return summary
+    """Compute the summary of all results that there are, write it, and return it.
+
+    It has the saved rows that could not be computed any more (see `without_results`).
+    """
+    summary, saved = summary_of(run), _saved_summary(run)
+    if saved is None or not (kept := _only_saved(run, saved, summary)):
+        write_json(run.summary_file, summary)
+        return summary
+    if summary["rows"] and summary["seeds"] != saved["seeds"]:
+        return summary
+    rows = {row["method"]: row for row in summary["rows"]} | kept
+    merged = {
+        **summary,
+        "quality": summary["quality"] if run.dataset_file.is_file() else saved["quality"],
+        "seeds": saved["seeds"],
+        "rows": [rows[name] for name in sorted(rows, key=method_order)],
+    }
+    if merged != saved:
+        write_json(run.summary_file, merged)
+    return merged
+
+
+def without_results(run: RunDir) -> list[str]:
+    """The methods whose saved rows are all that there is of them."""
+    saved = _saved_summary(run) or {"seeds": [], "rows": []}
+    names = [row["method"] for row in saved["rows"]]
+    return [name for name in names if not _has_results(run, name, saved["seeds"])]
+
+
+def _saved_summary(run: RunDir) -> dict[str, Any] | None:
+    """The summary on disk, or None where there is none or it is damaged."""
+    if not run.summary_file.is_file():
+        return None
+    try:
+        saved = read_json(run.summary_file)
+    except IdaqError:
+        return None
+    if not isinstance(saved, dict):
+        return None
+    seeds, rows = saved.get("seeds"), saved.get("rows")
+    is_whole = (
+        isinstance(seeds, list)
+        and all(type(seed) is int for seed in seeds)
+        and isinstance(rows, list)
+        and all(map(_is_row, rows))
+        and isinstance(saved.setdefault("quality", "expert"), str)
+    )
+    return saved if is_whole else None
+
+
+def _is_row(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and row.keys() >= {"algo", "method", "mean", "ci95", "episodes", "tasks"}
+        and all(_is_value(name, value) for name, value in row.items())
+    )
+
+
+def _is_value(name: str, value: Any) -> bool:
+    """Whether a row may say this."""
+    if name in ("algo", "method"):
+        return isinstance(value, str)
+    if name in ("episodes", "tasks"):
+        return type(value) is int
+    if name in ("ci95", *(f"{mean}_ci95" for mean in _MEANS)):
+        return isinstance(value, list) and list(map(type, value)) == [float, float]
+    return name in ("mean", *_MEANS) and (type(value) is float or (name, value) == _NO_SUCCESS)
+
+
+def _only_saved(
+    run: RunDir, saved: dict[str, Any], summary: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The saved rows, by method, that say what nothing else does."""
+    computed = {row["method"]: row for row in summary["rows"]}
+    return {
+        row["method"]: row
+        for row in saved["rows"]
+        if (
+            not row.keys() <= computed[row["method"]].keys()
+            if row["method"] in computed
+            else not _has_results(run, row["method"], saved["seeds"])
+        )
+    }
+
+
+def _has_results(run: RunDir, name: str, seeds: list[int]) -> bool:
+    """Whether a row of these seeds can be computed again."""
+    if not set(seeds) <= set(run.seeds()):
+        return False
+    files = [run.adapt(name) / "config.json", *(run.result_file(name, seed) for seed in seeds)]
+    return all(file.is_file() for file in files)
 
 
 def summary_of(run: RunDir) -> dict[str, Any]:

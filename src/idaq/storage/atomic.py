@@ -5,14 +5,16 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from idaq.errors import IdaqError
 
-_TEMPORARY_NAME = re.compile(r"\..+\.tmp-(\d{1,9})")  # .NAME.tmp-PID
+_TEMPORARY_NAME = re.compile(r"\..+\.tmp-([0-9]{1,9})")  # .NAME.tmp-PID
+IsKind = Callable[[int], bool]  # of a mode, as `stat.S_ISREG`
 
 
 @contextmanager
@@ -43,10 +45,11 @@ def parents_of(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def _replacing(path: Path, is_kind: IsKind) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     with parents_of(path), writing(path):
-        remove_leftovers(path.parent.glob(f".{glob.escape(path.name)}.tmp-*"))
+        leftovers = path.parent.glob(temporaries_of(glob.escape(path.name)))
+        remove_leftovers(leftovers, is_kind)
         try:
             yield temporary
             for file in [temporary, *temporary.rglob("*")] if temporary.is_dir() else [temporary]:
@@ -60,23 +63,27 @@ def _replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; it becomes `path` when the block ends well."""
-    with _replacing(path) as temporary:
+    with _replacing(path, stat.S_ISREG) as temporary:
         yield temporary
 
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yield an empty temporary directory; it becomes `path`, which must not exist yet."""
-    with _replacing(path) as temporary:
+    with _replacing(path, stat.S_ISDIR) as temporary:
         temporary.mkdir()
         yield temporary
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically, readable and with a stable layout."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    """Write JSON atomically."""
     with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(json_text(value), encoding="utf-8")
+
+
+def json_text(value: Any) -> str:
+    """JSON as idaq writes it, readable and with a stable layout."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def remove(path: Path) -> None:
@@ -87,12 +94,24 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove those of `paths` that a writer left behind when it was killed."""
+def temporaries_of(name: str) -> str:
+    """The pattern of what a writer of a file or directory of that name may leave behind."""
+    return f".{name}.tmp-*"
+
+
+def remove_leftovers(paths: Iterable[Path], is_kind: IsKind) -> None:
+    """Remove those of `paths` that a writer left behind when it was killed.
+
+    It left what it was to write, a file or a directory; anything else is not idaq's, nor is what a
+    link leads to. Callers give the places that they write to, and never search a tree.
+    """
     for path in list(paths):
         match = _TEMPORARY_NAME.fullmatch(path.name)
-        if match and not is_another_process(int(match[1])):
-            remove(path)
+        if match is None or is_another_process(int(match[1])):
+            continue
+        with suppress(FileNotFoundError):  # somebody was quicker
+            if is_kind(path.lstat().st_mode):
+                remove(path)
 
 
 def is_another_process(pid: int) -> bool:

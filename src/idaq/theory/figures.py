@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from idaq.errors import IdaqError
+from idaq.storage.outputs import PICTURE, PICTURE_MARK, check_output, output_file
 from idaq.theory.bounds import leave_bound, leave_bound_as_printed
 from idaq.theory.checks.shift import doors_data
 from idaq.theory.consistency import log_log_slope
@@ -23,21 +25,30 @@ BLUE, ORANGE, GREEN, GREY = "#2b6cb0", "#dd6b20", "#2f855a", "#718096"
 DELTA = 0.05
 NUM_LEVELS = 24
 PLENTY = 10**12
+FILES = ("gap.png", "leave_probability.png", "adaptation.png")
 FITTED = (10**2, 10**5)  # the sizes over which slopes are fitted
 
 
+def check_figures(directory: Path) -> None:
+    """Refuse a directory in which a figure cannot be written."""
+    if directory.exists() and not directory.is_dir():
+        raise IdaqError(f"'{directory}' is a file.", "Give a directory for the figures.")
+    for name in FILES:
+        check_output(directory / name, PICTURE)
+
+
 def write_figures(directory: Path, v_range: range = range(3, 11)) -> list[Path]:
-    """Draw every figure into a directory, which is made if need be."""
-    directory.mkdir(parents=True, exist_ok=True)
-    drawings: dict[str, Callable[[], Figure]] = {
-        "gap.png": lambda: draw_gap(v_range),
-        "leave_probability.png": draw_leave_probability,
-        "adaptation.png": lambda: draw_adaptation(v_range[-1]),
-    }
-    paths = []
-    for name, draw in drawings.items():
-        paths.append(directory / name)
-        draw().savefig(paths[-1], dpi=160)
+    """Draw every figure into a directory, which is made if need be, over none but such figures."""
+    check_figures(directory)
+    drawings: tuple[Callable[[], Figure], ...] = (
+        lambda: draw_gap(v_range),
+        draw_leave_probability,
+        lambda: draw_adaptation(v_range[-1]),
+    )
+    paths = [directory / name for name in FILES]
+    for path, draw in zip(paths, drawings, strict=True):
+        with output_file(path, PICTURE) as temporary:
+            draw().savefig(temporary, format="png", dpi=160, metadata=PICTURE_MARK)
     return paths
 
 
