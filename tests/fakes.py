@@ -15,8 +15,9 @@ from idaq.algos.base import Prediction
 from idaq.algos.data import TrainData
 from idaq.engine.meta_test import Results
 from idaq.envs.family import Step
-from idaq.runs.directory import FORMAT_VERSION, RunDir
+from idaq.runs.directory import RunDir
 from idaq.storage.atomic import write_json
+from idaq.storage.claim import FORMAT_VERSION
 from idaq.types import Array, Episodes, PyTree, Spec
 from tests.tiny import QUICK
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import idaq
-from idaq.runs import stages as pipeline
+from idaq.runs import api as pipeline
 from idaq.runs.presets import resolve
 from tests.docs_tables import ROOT, pages, with_tables
 

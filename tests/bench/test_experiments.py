@@ -10,7 +10,7 @@ from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, get_experime
 from idaq.bench.paper import table
 from idaq.bench.tables import published
 from idaq.errors import IdaqError
-from idaq.runs.adaptation import RESULT_NAME
+from idaq.runs.adapt_stage import RESULT_NAME
 from idaq.runs.presets import has_models
 
 NAMES = [

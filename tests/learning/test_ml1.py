@@ -11,10 +11,10 @@ import pytest
 
 from idaq.config import override
 from idaq.envs import get_family
+from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
 from idaq.runs.presets import RunConfig, resolve, with_ensemble_size
-from idaq.runs.stages import adapt_all, run_all, train_all
-from idaq.runs.training import Seeds
+from idaq.runs.train_stage import Seeds
 
 FAMILY = "ml1/plate-slide-side"
 METHODS = ("idaq-return", "posterior", "expert-context")

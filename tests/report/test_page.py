@@ -21,6 +21,7 @@ from idaq.report.serve import Source, make_server
 from idaq.runs.directory import RunDir
 from idaq.runs.summary import summarise
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_object
 from tests.adapt import cases
 from tests.fakes import write_manifest
 from tests.report.test_figures import TEST_TASKS, make_run
@@ -54,7 +55,7 @@ def test_data_that_is_not_the_experts_and_another_algorithm_are_named(tmp_path: 
     run = make_run(tmp_path / "run", methods=("idaq-return", "posterior"))
     (usual,) = page_payload([run.path])["runs"]
     assert usual["subject"] == "point-robot"
-    manifest = run.manifest()
+    manifest = read_object(run.manifest_file)
     manifest["identity"]["algo"] = "op-cl"
     write_json(run.path / "run.json", manifest)
     write_json(run.dataset_file, {"quality": "medium"})

@@ -15,6 +15,7 @@ from idaq.report.payload import thresholds
 from idaq.report.serve import make_server
 from idaq.runs.directory import RunDir
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_object
 from tests.bench.test_commands import made_up
 from tests.report.browser import Visit, browser, visit
 from tests.report.test_figures import CONFIG, TEST_TASKS, make_run
@@ -308,6 +309,6 @@ def test_runs_are_seen_as_they_progress(browser: Browser, tmp_path: Path) -> Non
 
 
 def change_config(run: RunDir, config: dict[str, Any]) -> None:
-    manifest = run.manifest()
+    manifest = read_object(run.manifest_file)
     manifest["identity"]["config"] = config
     write_json(run.manifest_file, manifest)

@@ -20,7 +20,6 @@ from idaq.envs.family import Expert
 from idaq.errors import IdaqError
 from idaq.report import video
 from idaq.report.video import (
-    Footage,
     Panel,
     check_video,
     choose_episodes,
@@ -28,10 +27,12 @@ from idaq.report.video import (
     write_gif,
     write_video,
 )
+from idaq.runs import replay
+from idaq.runs.api import adapt_all
 from idaq.runs.directory import RunDir
 from idaq.runs.presets import resolve
-from idaq.runs.stages import adapt_all
-from idaq.runs.summary import load_results
+from idaq.runs.replay import Footage
+from idaq.runs.results import load_results
 from idaq.storage import checkpoint
 from idaq.storage.atomic import write_json
 from idaq.types import Spec
@@ -56,9 +57,9 @@ SPEC = Spec(
 @pytest.fixture(autouse=True)
 def fresh_probe() -> Iterator[None]:
     """What MuJoCo can do here is found out anew."""
-    video._offscreen_gl.cache_clear()
+    replay._offscreen_gl.cache_clear()
     yield
-    video._offscreen_gl.cache_clear()
+    replay._offscreen_gl.cache_clear()
 
 
 def empty_run(path: Path, family: str, config: dict[str, Any] | None = None) -> RunDir:
@@ -117,7 +118,7 @@ class Lamps:
 def lamps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunDir:
     """A run on lamps whose agent was never trained, with results."""
     monkeypatch.setitem(FAMILIES, "lamps", Lamps())
-    monkeypatch.setattr(video, "_offscreen_gl", lambda wanted: "none")
+    monkeypatch.setattr(replay, "_offscreen_gl", lambda wanted: "none")
     config = resolve("default", "point-robot")
     settings = [word for word in NETWORKS if "=" in word]
     settings += ["adapt.num_reference_episodes=3", "adapt.num_iterative_episodes=2"]
@@ -241,7 +242,7 @@ def test_a_machine_that_cannot_draw_is_refused(
     assert "MUJOCO_GL=osmesa" in caught.value.remedy
 
     monkeypatch.delenv("MUJOCO_GL")
-    monkeypatch.setattr(video, "_can_draw", lambda way: False)
+    monkeypatch.setattr(replay, "_can_draw", lambda way: False)
     with pytest.raises(IdaqError, match="tried MUJOCO_GL=egl and osmesa"):
         check_video(run)
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
@@ -249,11 +250,11 @@ def test_a_machine_that_cannot_draw_is_refused(
 
 def test_what_works_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mujoco")
-    monkeypatch.setattr(video, "_can_draw", lambda way: way == "osmesa")
-    assert video._offscreen_gl(None) == "osmesa"
-    assert video._offscreen_gl("OSMesa") == "osmesa"
+    monkeypatch.setattr(replay, "_can_draw", lambda way: way == "osmesa")
+    assert replay._offscreen_gl(None) == "osmesa"
+    assert replay._offscreen_gl("OSMesa") == "osmesa"
     with pytest.raises(IdaqError, match="tried MUJOCO_GL=egl"):
-        video._offscreen_gl("egl")
+        replay._offscreen_gl("egl")
 
 
 def test_the_command_line(tmp_path: Path, idaq: Program) -> None:
@@ -281,7 +282,7 @@ def test_the_camera_sees_the_robot_move() -> None:
     """The table is in the lower half, which it would not be in a picture upside down."""
     pytest.importorskip("metaworld")
     try:
-        gl = video._offscreen_gl(os.environ.get("MUJOCO_GL"))
+        gl = replay._offscreen_gl(os.environ.get("MUJOCO_GL"))
     except IdaqError as error:
         pytest.skip(str(error))
     from idaq.engine.pool import WorkerPool

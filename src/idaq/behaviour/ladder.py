@@ -21,9 +21,9 @@ from idaq.behaviour.sac import Sac, SacConfig
 from idaq.config import from_dict, to_dict
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
-from idaq.runs.directory import read_json
 from idaq.storage import checkpoint
 from idaq.storage.atomic import atomic_directory, write_json
+from idaq.storage.checked import read_json
 from idaq.types import PyTree
 
 FORMAT_VERSION = 1

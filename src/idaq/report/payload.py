@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from idaq.adapt.config import AdaptConfig
 from idaq.bench.paper import published, published_score
-from idaq.config import from_dict
 from idaq.errors import IdaqError
 from idaq.report import style
-from idaq.report.results import load_dataset
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import RunDir
+from idaq.runs.results import adaptation_config
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_intervals
 from idaq.runs.summary import data_quality, subject_of, summary_of
+from idaq.storage.checked import read_object
 from idaq.storage.metrics import FILE_NAME, read_metrics
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
@@ -67,39 +68,45 @@ class Budget:
         return True
 
 
-def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
+def run_payload(run: RunPlace, name: str, budget: Budget) -> dict[str, Any]:
     """One run: what it is, its table, its curves and its episodes."""
-    manifest = run.manifest()
-    identity, provenance = manifest["identity"], manifest["provenance"]
+    run = Run.open(run)
+    identity, provenance = run.identity, run.manifest.provenance
     summary = _summary(run)
     seeds, names = run.seeds(), [row["method"] for row in summary["rows"]]
-    looks = style.looks(names, identity["algo"])
-    methods = [_method(run, each, looks[each], seeds, budget) for each in names]
-    config = identity["config"]
+    looks = style.looks(names, identity.algo)
+    methods = [_method(run.directory, each, looks[each], seeds, budget) for each in names]
     return {
         "name": name,
-        "family": identity["family"],
-        "subject": subject_of(identity["family"], data_quality(run), identity["algo"]),
-        "preset": identity["preset"],
-        "split": identity["split"],
+        "family": identity.family,
+        "subject": subject_of(identity.family, data_quality(run.directory), identity.algo),
+        "preset": identity.preset,
+        "split": identity.split,
         "seeds": summary["seeds"],
-        "updates": config.get("train", {}).get("num_updates"),
-        "device": provenance.get("device"),
-        "commit": (provenance.get("git") or {}).get("commit", "")[:10],
+        "updates": _num_updates(run),
+        "device": provenance.device,
+        "commit": provenance.git.commit[:10] if provenance.git else "",
         "rows": [_row(summary, row) for row in summary["rows"]],
         "methods": methods,
         "scene": _scene(run, methods),
-        "progress": _progress(run, summary, config),
+        "progress": _progress(run, summary),
     }
 
 
-def _summary(run: RunDir) -> dict[str, Any]:
+def _num_updates(run: Run) -> int | None:
+    """Of a seed; None where a run does not say."""
+    number = run.identity.config.get("train", {}).get("num_updates")
+    return None if number is None else int(number)
+
+
+def _summary(run: Run) -> dict[str, Any]:
     """The saved summary where it is of the results that are there, else a new one."""
-    if run.summary_file.is_file():
-        saved = read_json(run.summary_file)
+    place = run.directory
+    if place.summary_file.is_file():
+        saved = read_object(place.summary_file)
         names = {row["method"] for row in saved.get("rows", [])}
-        if saved.get("seeds") == run.seeds() and names == set(run.adapt_names()):
-            return dict(saved)
+        if saved.get("seeds") == run.seeds() and names == set(place.adapt_names()):
+            return saved
     return summary_of(run)
 
 
@@ -127,9 +134,7 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 def _method(
     run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget
 ) -> dict[str, Any]:
-    file = run.adapt(name) / "config.json"
-    saved = read_json(file)
-    config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
+    config = adaptation_config(run, name)
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
     intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
@@ -187,12 +192,12 @@ def thresholds(
     return judged_by
 
 
-def _scene(run: RunDir, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _scene(run: Run, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Goals and some logged trajectories, where positions are drawn."""
     if not any("paths" in seed for method in methods for seed in method["seeds"]):
         return None
     try:
-        dataset = load_dataset(run)
+        dataset = run.find_data()
     except IdaqError:
         dataset = None
     if dataset is None:
@@ -214,19 +219,18 @@ def _scene(run: RunDir, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _progress(run: RunDir, summary: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+def _progress(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
     """How far the run is."""
-    seeds = run.seeds()
-    total = int(config.get("train", {}).get("num_updates", 0))
+    seeds, total, place = run.seeds(), _num_updates(run) or 0, run.directory
     trained = []
     for seed in seeds:
-        if run.agent_file(seed).is_file() or not run.checkpoints.is_dir():
+        if place.agent_file(seed).is_file() or not place.checkpoints.is_dir():
             trained.append(total)
         else:
-            lines = read_metrics(run.seed(seed) / FILE_NAME)
+            lines = read_metrics(place.seed(seed) / FILE_NAME)
             trained.append(int(lines[-1]["update"]) if lines else 0)
     complete = {row["method"] for row in summary["rows"]}
-    unfinished = [name for name in run.adapt_names() if name not in complete]
+    unfinished = [name for name in place.adapt_names() if name not in complete]
     if sum(trained) < total * len(seeds) or not seeds:
         state = "training"
     else:

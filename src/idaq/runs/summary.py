@@ -7,58 +7,50 @@ from numpy.typing import NDArray
 
 from idaq.adapt import DEFAULT_METHODS
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import RunDir
+from idaq.runs.results import load_results
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_interval, capped_score, normalised_score, per_seed_mean
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_object
 from idaq.storage.describe import successful_return
 
-_REMEDY = "Remove it and adapt again with --resume."
-RawResults = dict[str, NDArray[Any]]
 
-
-def load_results(run: RunDir, name: str, seed: int) -> RawResults:
-    """The raw arrays of one seed, [tasks, ...]."""
-    file = run.result_file(name, seed)
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            results = dict(arrays)
-    except Exception as error:  # whatever a damaged file makes of numpy's reader
-        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
-    returns = results.get("returns")
-    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
-        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
-    return results
-
-
-def summarise(run: RunDir) -> dict[str, Any]:
+def summarise(run: RunPlace) -> dict[str, Any]:
     """Compute the summary of all results that there are, write it, and return it."""
+    run = Run.open(run)
     summary = summary_of(run)
-    write_json(run.summary_file, summary)
+    write_json(run.directory.summary_file, summary)
     return summary
 
 
-def summary_of(run: RunDir) -> dict[str, Any]:
+def summary_of(run: Run) -> dict[str, Any]:
     """The summary of all results that there are."""
-    identity = run.manifest()["identity"]
-    seeds = run.seeds()
-    rows = []
-    for name in sorted(run.adapt_names(), key=method_order):
-        done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
-        if done == seeds and seeds:
-            rows.append(_row(run, identity["algo"], name, seeds))
+    identity, seeds = run.identity, run.seeds()
     return {
-        "family": identity["family"],
-        "quality": data_quality(run),
-        "preset": identity["preset"],
-        "split": identity["split"],
+        "family": identity.family,
+        "quality": data_quality(run.directory),
+        "preset": identity.preset,
+        "split": identity.split,
         "seeds": seeds,
-        "rows": rows,
+        "rows": [_row(run, name, seeds) for name in complete_names(run.directory, seeds)],
     }
+
+
+def complete_names(run: RunDir, seeds: list[int]) -> list[str]:
+    """The adaptations that have results of all seeds, in the order in which tables list them."""
+    if not seeds:
+        return []
+    is_complete = {
+        name: all(run.result_file(name, seed).is_file() for seed in seeds)
+        for name in run.adapt_names()
+    }
+    return sorted((name for name in is_complete if is_complete[name]), key=method_order)
 
 
 def data_quality(run: RunDir) -> str:
     """The quality of the data that a run was trained on."""
-    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
+    data = read_object(run.dataset_file) if run.dataset_file.is_file() else {}
     return str(data.get("quality") or "expert")
 
 
@@ -74,10 +66,10 @@ def method_order(name: str) -> tuple[int, str]:
     return known, name
 
 
-def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
-    values = seed_values(run, name, seeds)
+def _row(run: Run, name: str, seeds: list[int]) -> dict[str, Any]:
+    values = seed_values(run.directory, name, seeds)
     shape = load_results(run, name, seeds[0])["returns"].shape
-    row: dict[str, Any] = {"algo": algo, "method": name}
+    row: dict[str, Any] = {"algo": run.identity.algo, "method": name}
     row |= _mean_and_interval("mean", "ci95", values.pop("mean"))
     row |= {"success": None, "episodes": int(shape[1]), "tasks": int(shape[0])}
     for what, per_seed in values.items():
@@ -112,7 +104,7 @@ def _scores(
 ) -> dict[str, NDArray[np.float64]]:
     if not run.dataset_file.is_file():
         return {}
-    data = read_json(run.dataset_file)
+    data = read_object(run.dataset_file)
     expert = [successful_return(data, each) for each in tasks]
     values: dict[str, NDArray[np.float64]] = {}
     if all(value is not None for value in expert):

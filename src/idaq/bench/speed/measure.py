@@ -21,7 +21,6 @@ from idaq.algos import AlgorithmConfig, make_algorithm
 from idaq.algos.base import Algorithm
 from idaq.algos.data import EpisodeIndex, TrainData, identity_normaliser
 from idaq.algos.focal import Config, EnsembleConfig
-from idaq.behaviour.collect import library_versions
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.replay import Replay, empty_replay
 from idaq.behaviour.sac import Sac
@@ -30,6 +29,7 @@ from idaq.bench.speed.flops import sac_flops, update_flops
 from idaq.bench.speed.profile import KINDS, seconds_by_kind
 from idaq.bench.speed.stepping import NUM_SIMULATORS, measure_stepping
 from idaq.engine.meta_test import evaluate
+from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.train import new_state, one_seed, run_updates
 from idaq.envs import get_family
