@@ -83,6 +83,7 @@ def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[n
     `mean` is the return and, where the family has success, `success` and the scores are there:
     `score` is the return over that of the successful logged episodes of the same tasks (where
     there are any), `score_capped` the same and at most 1, `score_dataset` over the dataset's mean.
+    There are no scores relative to a return that is not positive.
     """
     results = [load_results(run, name, seed) for seed in seeds]
     if len({r["returns"].shape for r in results}) > 1:
@@ -105,17 +106,14 @@ def _scores(
     if not run.dataset_file.is_file():
         return {}
     data = read_object(run.dataset_file)
-    expert = [successful_return(data, each) for each in tasks]
+    expert = [successful_return(data, each) or 0.0 for each in tasks]
     values: dict[str, NDArray[np.float64]] = {}
-    if all(value is not None for value in expert):
+    if all(reference > 0.0 for reference in expert):
         pairs = [(returns[None], value) for returns, value in zip(final, expert, strict=True)]
-        values["score"] = np.concatenate(
-            [normalised_score(r, v) for r, v in pairs if v is not None]
-        )
-        values["score_capped"] = np.concatenate(
-            [capped_score(r, v) for r, v in pairs if v is not None]
-        )
-    values["score_dataset"] = normalised_score(final, data["mean_return"])
+        values["score"] = np.concatenate([normalised_score(r, v) for r, v in pairs])
+        values["score_capped"] = np.concatenate([capped_score(r, v) for r, v in pairs])
+    if data["mean_return"] > 0.0:
+        values["score_dataset"] = normalised_score(final, data["mean_return"])
     return values
 
 
