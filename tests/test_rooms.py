@@ -19,6 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "idaq"
 EXCEPTIONS = {
     ("engine/train.py", "runs"),
 }
+REPORT_READS = {"report", "runs", "bench", "storage"} | EVERYBODYS
+REPORT_EXCEPTIONS = {("report/payload.py", "adapt")}
 CIRCLES = {
     ("idaq.runs.presets", "idaq.runs.baseline_presets"),
 }
@@ -67,6 +69,16 @@ def test_every_import_is_of_a_room_or_everybodys() -> None:
 def test_every_package_is_a_room() -> None:
     packages = {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
     assert packages - set(ROOMS) - {"testing"} == set()
+
+
+def test_reports_read_runs_and_benchmarks_alone() -> None:
+    """They run nothing: no simulator, no agent, no adapter."""
+    others = {
+        (file.relative_to(PACKAGE).as_posix(), other)
+        for file in (PACKAGE / "report").rglob("*.py")
+        for other in imported_rooms(file) - REPORT_READS
+    }
+    assert others == REPORT_EXCEPTIONS
 
 
 def test_theory_stands_alone() -> None:

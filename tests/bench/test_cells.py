@@ -90,6 +90,30 @@ def test_agents_and_data_may_go_when_the_results_are_there(copy: Path) -> None:
     assert states(copy, more) == ["done"], "the data is collected again, and is the same"
 
 
+def test_a_status_builds_one_algorithm_and_reads_no_manifest(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again and again while a benchmark waits."""
+    seen: list[str] = []
+    read_text = Path.read_text
+
+    def reading(self: Path, *arguments: Any, **options: Any) -> str:
+        seen.append(self.name)
+        return read_text(self, *arguments, **options)
+
+    def making(*arguments: Any) -> Any:
+        seen.append("algorithm")
+        return make_algorithm(*arguments)
+
+    monkeypatch.setattr(Path, "read_text", reading)
+    monkeypatch.setattr("idaq.runs.recipe.make_algorithm", making)
+    cell = cells()[0]
+    assert status_of(copy, cell).state == "done"
+    assert seen.count("algorithm") == 1
+    assert seen.count("run.json") == 0
+    assert seen.count("config.json") == len(cell.adaptations) > 1
+
+
 # --- Content addresses ----------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import idaq.algos
 from idaq.behaviour.collect import collect
 from idaq.cli import main
 from idaq.config import override
+from idaq.engine import train
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.report.figures import write_figures
@@ -97,7 +98,7 @@ def _interrupted(*arguments: Any) -> Any:
 
 def _stopped_after(updates: int) -> Callable[..., Any]:
     """Training that is interrupted when that many updates are done."""
-    train_group = train_stage.train_group
+    original: Callable[..., Any] = train.train_group
 
     def stopping(*arguments: Any) -> Any:
         *before, on_progress, on_agents, every = arguments
@@ -107,7 +108,7 @@ def _stopped_after(updates: int) -> Callable[..., Any]:
             if done == updates:
                 raise KeyboardInterrupt
 
-        return train_group(*before, progress, on_agents, every)
+        return original(*before, progress, on_agents, every)
 
     return stopping
 

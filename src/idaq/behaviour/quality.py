@@ -29,7 +29,7 @@ from idaq.behaviour.ladder import (
     load_ladder,
 )
 from idaq.behaviour.uniform import UniformPolicy
-from idaq.engine.rollout import Policy
+from idaq.engine.policy import Policy
 from idaq.envs.family import TaskFamily, has_scripted_expert
 from idaq.errors import IdaqError
 from idaq.types import PyTree

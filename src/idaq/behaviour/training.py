@@ -38,10 +38,11 @@ from idaq.behaviour.replay import Replay, add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacState
 from idaq.behaviour.uniform import UniformPolicy
 from idaq.config import to_dict
+from idaq.engine.policy import Policy
 from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
 from idaq.engine.provenance import find_provenance
-from idaq.engine.rollout import Policy, make_rollouts
+from idaq.engine.rollout import make_rollouts
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, check_seed, has_scripted_expert, is_host_family
 from idaq.errors import IdaqError
