@@ -46,7 +46,8 @@ class Run:
     def open(cls, place: "RunPlace", family: TaskFamily | None = None) -> "Run":
         """A run that is there; one that is open already is given back."""
         if isinstance(place, Run):
-            return place if family is None else cls(place.directory, place.manifest, family)
+            is_same = family is None or family is place.__dict__.get("family")
+            return place if is_same else cls(place.directory, place.manifest, family)
         directory = RunDir(place)
         return cls(directory, read_manifest(directory.path), family)
 
