@@ -19,9 +19,11 @@ from idaq.bench.paper import Published, dataset_return, published, published_sco
 from idaq.bench.speed.profile import KINDS
 from idaq.envs import get_family
 from idaq.report.results import MethodResults, load_run
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import RunDir
+from idaq.runs.results import load_results
+from idaq.runs.run import Run
 from idaq.runs.statistics import normalised_score
-from idaq.runs.summary import load_results
+from idaq.storage.checked import read_json
 from idaq.storage.describe import successful_return
 
 ROOT = Path(__file__).parent.parent
@@ -257,7 +259,7 @@ def fine_tuning(run: str) -> MethodResults:
 
 def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     """What a committed run's episodes had, by seed, task and episode."""
-    place = RunDir(ROOT / "results" / run)
+    place = Run.open(ROOT / "results" / run)
     return np.stack([load_results(place, method, seed)[name] for seed in place.seeds()])
 
 
@@ -329,7 +331,7 @@ def borel_trials_table() -> str:
         place = f"tuning/borel-point-robot-sparse/{run}"
         (row,) = summary_rows(place)
         seeds = by_task(place, "belief", "returns")[..., -1].mean(axis=1)
-        config = RunDir(ROOT / "results" / place).manifest()["identity"]["config"]
+        config = Run.open(ROOT / "results" / place).identity.config
         updates = (config["algorithm"]["vae_updates"], config["train"]["num_updates"])
         result = with_interval(row["mean"], row["ci95"])
         each = ", ".join(f"{seed:.1f}" for seed in seeds)

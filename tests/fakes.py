@@ -14,9 +14,10 @@ from idaq.algos.data import TrainData
 from idaq.engine.meta_test import Results
 from idaq.envs.family import Step
 from idaq.judges.ensemble import Prediction
-from idaq.runs.directory import FORMAT_VERSION, RunDir
+from idaq.runs.directory import RunDir
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import write_json
+from idaq.storage.claim import FORMAT_VERSION
 from idaq.types import Array, Episodes, PyTree, Spec
 from tests.tiny import QUICK
 

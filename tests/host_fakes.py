@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.engine.pool import Unit, WorkerPool
-from idaq.types import Array, PyTree, Spec
+from idaq.types import Array, PyTree, Spec, Traits
 from tests import fakes
 
 HORIZON = 6

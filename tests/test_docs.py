@@ -10,7 +10,7 @@ import pytest
 
 import idaq
 from idaq.algos.resolve import resolve
-from idaq.runs import stages as pipeline
+from idaq.runs import api as pipeline
 from tests.docs_tables import ROOT, pages, with_tables
 
 

@@ -13,32 +13,35 @@ if TYPE_CHECKING:
     from idaq.envs import get_family
     from idaq.errors import IdaqError
     from idaq.registry import register
+    from idaq.runs.api import adapt_all, run_all, train_all
     from idaq.runs.directory import RunDir
-    from idaq.runs.stages import adapt_all, run_all, train_all
-    from idaq.runs.summary import load_results
-    from idaq.runs.training import Seeds
+    from idaq.runs.results import load_results
+    from idaq.runs.run import Run
+    from idaq.runs.train_stage import Seeds
     from idaq.settings import AdaptConfig
     from idaq.storage.dataset import open_dataset
 
 _PLACES = {
     "AdaptConfig": "idaq.settings",
     "IdaqError": "idaq.errors",
+    "Run": "idaq.runs.run",
     "RunDir": "idaq.runs.directory",
-    "Seeds": "idaq.runs.training",
-    "adapt_all": "idaq.runs.stages",
+    "Seeds": "idaq.runs.train_stage",
+    "adapt_all": "idaq.runs.api",
     "collect": "idaq.behaviour.collect",
     "get_family": "idaq.envs",
-    "load_results": "idaq.runs.summary",
+    "load_results": "idaq.runs.results",
     "open_dataset": "idaq.storage.dataset",
     "override": "idaq.config",
     "register": "idaq.registry",
     "resolve": "idaq.algos.resolve",
-    "run_all": "idaq.runs.stages",
-    "train_all": "idaq.runs.stages",
+    "run_all": "idaq.runs.api",
+    "train_all": "idaq.runs.api",
 }
 __all__ = [
     "AdaptConfig",
     "IdaqError",
+    "Run",
     "RunDir",
     "Seeds",
     "adapt_all",

@@ -34,17 +34,16 @@ class Entry(Protocol):
 
 E = TypeVar("E", bound=Entry)
 
-# Where each registry stands, for `register`; in the order in which an entry is looked at.
-PLACES = (
-    "idaq.learners.base:LEARNERS",
-    "idaq.algos.entries:OBJECTIVES",
-    "idaq.algos.entries:ALGORITHMS",
-    "idaq.judges.base:JUDGES",
-    "idaq.adapt.uncertainty:UNCERTAINTIES",
-    "idaq.adapt.search:SEARCHES",
-    "idaq.adapt.methods:METHODS",
-    "idaq.envs:FAMILIES",
-)
+PLACES = {  # where the registry of each kind stands, in the order in which an entry is looked at
+    "learner": "idaq.learners.base:LEARNERS",
+    "objective": "idaq.algos.entries:OBJECTIVES",
+    "algorithm": "idaq.algos.entries:ALGORITHMS",
+    "judge": "idaq.judges.base:JUDGES",
+    "uncertainty": "idaq.adapt.uncertainty:UNCERTAINTIES",
+    "search": "idaq.adapt.search:SEARCHES",
+    "adaptation method": "idaq.adapt.methods:METHODS",
+    "task family": "idaq.envs:FAMILIES",
+}
 
 
 class Registry(Mapping[str, E], Generic[E]):
@@ -57,13 +56,14 @@ class Registry(Mapping[str, E], Generic[E]):
         accepts: Callable[[Any], bool],
         *,
         built_in: Iterable[str] = (),
-        derived: Callable[[], Iterable[E]] = tuple,
+        derived: str = "",
         listed_by: str = "",
     ) -> None:
         """Entries of `built_in` are places: "package.module:attribute", an entry or some of them.
 
-        `accepts` tells an entry from other things. `derived` makes further entries of another
-        registry's. `listed_by` says where a user finds the names, if they are too many to list.
+        `accepts` tells an entry from other things. `derived` is the place of a function that makes
+        further entries of another registry's. `listed_by` says where a user finds the names, if
+        they are too many to list.
         """
         self.kind, self.group = kind, f"idaq.{plural}"
         self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
@@ -143,8 +143,8 @@ class Registry(Mapping[str, E], Generic[E]):
         return self._built_in
 
     def _known(self) -> dict[str, E]:
-        derived = {entry.name: entry for entry in self._derived()}
-        return {**derived, **self._shipped(), **self.added}
+        made = _at(self._derived)() if self._derived else ()
+        return {**{entry.name: entry for entry in made}, **self._shipped(), **self.added}
 
     def _installed(self) -> list[EntryPoint]:
         return [each for each in _entry_points(self.group) if each.name not in self.added]
@@ -159,11 +159,16 @@ class Registry(Mapping[str, E], Generic[E]):
         return self.register(entry)
 
 
+def registry_of(kind: str) -> Registry[Any]:
+    """The registry of a kind, for those that stand below it and know no more than its name."""
+    registry: Registry[Any] = _at(PLACES[kind])
+    return registry
+
+
 def register(entry: Any) -> Any:
     """Add an entry to the registry of its kind, and give it back."""
-    for place in PLACES:
-        module, _, name = place.partition(":")
-        registry: Registry[Any] = getattr(import_module(module), name)
+    for kind in PLACES:
+        registry = registry_of(kind)
         if registry.accepts(entry):
             return registry.register(entry)
     raise IdaqError(
@@ -206,9 +211,14 @@ def _source(part: Any) -> str:
 
 
 def _entries_at(place: str) -> list[Any]:
-    module, _, name = place.partition(":")
-    found = getattr(import_module(module), name)
+    found = _at(place)
     return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _at(place: str) -> Any:
+    """What stands at "package.module:attribute"."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _article(kind: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
+from idaq.registry import registry_of
 
 
 class AlgorithmConfig(Component):
@@ -19,9 +20,7 @@ class AlgorithmConfig(Component):
 
     @classmethod
     def choices(cls) -> Mapping[str, type[Any]]:
-        from idaq.algos.entries import ALGORITHMS
-
-        return {name: entry.config for name, entry in ALGORITHMS.items()}
+        return {name: entry.config for name, entry in registry_of("algorithm").items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +84,14 @@ class AdaptConfig:
             )
 
     def _check_searches(self) -> None:
-        from idaq.adapt.search import check_first, check_next
-
-        check_first(self.reference)
-        check_next(self.iterate)
+        """`reference` must choose first hypotheses, and `iterate` the next one."""
+        searches = registry_of("search")
+        for name, stage in (("reference", "first"), ("iterate", "next")):
+            able = [each.name for each in searches.values() if getattr(each, stage) is not None]
+            if getattr(self, name) not in able:
+                raise IdaqError(
+                    f"{name} is {getattr(self, name)!r}.", f"Choose one of {', '.join(able)}."
+                )
 
     @property
     def num_episodes(self) -> int:

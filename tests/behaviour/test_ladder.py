@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from idaq.behaviour.ladder import (
-    LADDER_FILE,
     MAX_RUNGS,
     conditions,
     ladder_policy,
@@ -18,6 +17,7 @@ from idaq.behaviour.ladder import (
 )
 from idaq.envs import POINT_FAMILIES, get_family
 from idaq.errors import IdaqError
+from idaq.storage.layout import LADDER_FILE
 from tests import tiny
 from tests.behaviour.setting import FAMILY, made_up, train
 

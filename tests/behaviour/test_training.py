@@ -42,7 +42,7 @@ def contents(path: Path) -> dict[str, str]:
 @pytest.fixture(scope="module", autouse=True)
 def _no_git() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "git_state", lambda: None)
+        patch.setattr("idaq.engine.provenance.git_state", lambda: None)
         yield
 
 

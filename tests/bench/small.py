@@ -32,8 +32,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.bench.small import TINY
 from idaq.bench import experiments
 experiments.SCALES["smoke"] = TINY
-import idaq.runs.stages
-idaq.runs.stages.git_state = lambda: None
+import idaq.engine.provenance
+idaq.engine.provenance.git_state = lambda: None
 from idaq.cli import main
 sys.exit(main())
 """
@@ -43,7 +43,7 @@ sys.exit(main())
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scale `smoke` is tiny."""
     monkeypatch.setitem(experiments.SCALES, "smoke", TINY)
-    monkeypatch.setattr("idaq.runs.stages.git_state", lambda: None)
+    monkeypatch.setattr("idaq.engine.provenance.git_state", lambda: None)
 
 
 def numbers(results: Path) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from idaq.adapt.methods import make_adapter
+from idaq.algos.context_based import ContextBased
 from idaq.algos.entries import make_algorithm
 from idaq.behaviour import collect as data_collect
 from idaq.bench import stages
@@ -22,8 +23,8 @@ from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
-from idaq.runs import adaptation, training
-from idaq.runs.directory import RunDir
+from idaq.runs import adapt_stage, train_stage
+from idaq.runs.run import Run
 from tests.bench.small import TINY, leftovers, numbers
 from tests.program import tree
 
@@ -40,7 +41,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, compile_cache: Path) -> Path
     place = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "smoke", TINY)
-        patch.setattr("idaq.runs.stages.git_state", lambda: None)
+        patch.setattr("idaq.engine.provenance.git_state", lambda: None)
         statuses = run_cells(place, cells(), quiet=True)
     assert [status.state for status in statuses.values()] == ["done", "done"]
     return place
@@ -90,6 +91,30 @@ def test_agents_and_data_may_go_when_the_results_are_there(copy: Path) -> None:
     assert states(copy, more) == ["done"], "the data is collected again, and is the same"
 
 
+def test_a_status_builds_one_algorithm_and_reads_no_manifest(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again and again while a benchmark waits."""
+    seen: list[str] = []
+    read_text = Path.read_text
+
+    def reading(self: Path, *arguments: Any, **options: Any) -> str:
+        seen.append(self.name)
+        return read_text(self, *arguments, **options)
+
+    def making(*arguments: Any) -> Any:
+        seen.append("algorithm")
+        return make_algorithm(*arguments)
+
+    monkeypatch.setattr(Path, "read_text", reading)
+    monkeypatch.setattr("idaq.runs.recipe.make_algorithm", making)
+    cell = cells()[0]
+    assert status_of(copy, cell).state == "done"
+    assert seen.count("algorithm") == 1
+    assert seen.count("run.json") == 0
+    assert seen.count("config.json") == len(cell.adaptations) > 1
+
+
 # --- Content addresses ----------------------------------------------------------------------
 
 
@@ -130,9 +155,11 @@ def test_a_raised_version_of_the_family(copy: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_raised_version_of_the_algorithm(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def newer(*arguments: Any) -> Any:
-        return replace(make_algorithm(*arguments), version=99)  # type: ignore[type-var]
+        made = make_algorithm(*arguments)
+        assert isinstance(made, ContextBased)
+        return replace(made, entry=replace(made.entry, version=99))
 
-    monkeypatch.setattr("idaq.runs.stages.make_algorithm", newer)
+    monkeypatch.setattr("idaq.runs.recipe.make_algorithm", newer)
     assert states(copy) == ["started", "started"]
 
 
@@ -145,7 +172,7 @@ def test_a_raised_version_of_an_adapter_is_adapted_again(
         made = make_adapter(*arguments)
         return replace(made, version=99) if arguments[0] == "idaq-return" else made  # type: ignore[type-var]
 
-    for place in ("idaq.bench.status", "idaq.runs.adaptation"):
+    for place in ("idaq.bench.status", "idaq.runs.adapt_stage"):
         monkeypatch.setattr(f"{place}.make_adapter", newer)
     agents = {file: file.stat().st_mtime_ns for file in copy.rglob("agent.safetensors")}
     assert states(copy) == ["started", "started"]
@@ -200,14 +227,13 @@ def test_a_cell_that_fails_stops_no_other(
 ) -> None:
     first = cells()[0]
 
-    def train_run(run: RunDir, dataset: Any, *rest: Any) -> None:
+    def train(run: Run, dataset: Any, *rest: Any) -> None:
         if dataset.family == first.family:
             raise kind
-        train(run, dataset, *rest)
+        train_stage.train(run, dataset, *rest)
 
-    train = training.train_run
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "train_run", train_run)
+        patch.setattr(stages, "train", train)
         statuses = run_cells(tmp_path, cells(), quiet=True)
     assert [status.state for status in statuses.values()] == ["failed", "done"]
     record = json.loads(error_place(tmp_path, first).read_text())
@@ -262,13 +288,13 @@ def test_a_cell_that_another_process_holds(
     for results in copy.glob("cells/*/adapt"):
         shutil.rmtree(results)
     order: list[str] = []
-    adapt = adaptation.adapt_run
+    adapt = adapt_stage.adapt
 
-    def adapt_run(run: RunDir, *rest: Any, **options: Any) -> None:
+    def watched(run: Run, *rest: Any, **options: Any) -> None:
         order.append(run.path.name)
         adapt(run, *rest, **options)
 
-    monkeypatch.setattr(stages, "adapt_run", adapt_run)
+    monkeypatch.setattr(stages, "adapt", watched)
     with held.locked():
         assert states(copy) == ["running", "started"]
         runner = threading.Thread(target=run_cells, args=(copy, cells()), kwargs={"quiet": True})

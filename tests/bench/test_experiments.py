@@ -12,7 +12,7 @@ from idaq.bench.paper import table
 from idaq.bench.tables import published
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
-from idaq.runs.adaptation import RESULT_NAME
+from idaq.runs.adapt_stage import RESULT_NAME
 
 NAMES = [
     "quantifications",

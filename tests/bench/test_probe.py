@@ -12,13 +12,13 @@ from idaq.bench.probe import NUM_EPISODES, episode_vectors, minimal_distances
 from idaq.bench.runner import run_cells
 from idaq.bench.status import probe_file
 from idaq.bench.tables import make_table
-from idaq.envs import FAMILIES, get_family
+from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.report.bench_figures import write_bench_figures
 from idaq.report.bench_payload import bench_payload
 from idaq.runs.directory import RunDir
-from idaq.runs.summary import load_results
-from idaq.runs.training import split_of
+from idaq.runs.results import load_results
+from idaq.runs.run import Run
 from tests import tiny as small_data
 from tests.bench.small import TINY
 from tests.host_fakes import InlinePool, Walk
@@ -69,7 +69,7 @@ def test_a_probe_is_of_a_training_task(results: Path, tiny: None) -> None:
     run = run_of(results, "fig-quantification")
     with np.load(probe_file(run)) as arrays:
         probe = dict(arrays)
-    split = split_of(run, get_family("point-robot"), 0)
+    split = Run.open(run).split_of(0)
     assert probe["task"] in split.train
     assert probe["task"] not in split.test
     assert probe["returns"].shape == probe["distance"].shape == (NUM_EPISODES,)

@@ -190,7 +190,7 @@ def test_too_little_memory_is_an_error(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 320000032000 bytes.")
 
-    monkeypatch.setattr("idaq.runs.adaptation.evaluate", evaluate)
+    monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", evaluate)
     outcome = idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
     assert outcome.code == 2
     assert "not enough memory" in outcome.err
@@ -203,7 +203,7 @@ def test_a_mistake_of_ours_is_not_hidden(
     def evaluate(*arguments: object) -> None:
         raise RuntimeError("unexpected")
 
-    monkeypatch.setattr("idaq.runs.adaptation.evaluate", evaluate)
+    monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", evaluate)
     with pytest.raises(RuntimeError, match="unexpected"):
         idaq("adapt", run, "--method", METHODS[0], "--name", "big", *EPISODES)
 

@@ -12,7 +12,7 @@ import pytest
 from idaq.errors import IdaqError
 from idaq.report.style import drawing
 from idaq.report.video import write_gif
-from idaq.runs.directory import RunDir
+from idaq.runs.run import Run
 from idaq.storage.outputs import PAGE, PICTURE, SPEED, VIDEO, Kind, check_output, output_file
 from tests.program import Program, tree
 
@@ -183,4 +183,4 @@ def test_what_fails_leaves_what_was_there(run: Path, tmp_path: Path) -> None:
         temporary.write_text("half")
         raise ZeroDivisionError
     assert tree(tmp_path) == before
-    assert RunDir(run).manifest()
+    assert Run.open(run).manifest

@@ -9,9 +9,10 @@ from idaq.behaviour.collect import collect
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
+from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
-from idaq.runs.stages import adapt_all, run_all, train_all
-from idaq.runs.training import Seeds, run_config
+from idaq.runs.run import Run
+from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig
 from tests.program import METHODS, RUN, results
 
@@ -53,7 +54,7 @@ def test_collect_train_and_adapt_are_the_stages_of_run(run: Path, tmp_path: Path
     for name in theirs:
         if name.startswith(("seeds", "adapt", "summary")):
             assert ours[name] == theirs[name]
-    assert run_config(twin) == run_config(RunDir(run))
+    assert Run.open(twin).config == Run.open(run).config
 
 
 def test_mistakes_raise_one_exception(run: Path, tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def test_full_at_every_change_to_the_disk(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One clear message, nothing half written, and --resume goes on when there is space."""
-    monkeypatch.setattr("idaq.runs.stages.git_state", lambda: None)  # it takes as long as a run
+    # It takes as long as a run.
+    monkeypatch.setattr("idaq.engine.provenance.git_state", lambda: None)
     whole = tmp_path / "whole"
     assert main([*COMMAND, "--out", str(whole)]) == 0
     expected = results(whole)

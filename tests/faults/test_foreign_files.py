@@ -6,7 +6,9 @@ import pytest
 
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
+from idaq.storage import layout
 from idaq.storage.atomic import atomic_directory, atomic_file
+from idaq.storage.claim import claimed, held
 from tests.program import RUN, TRAINING, Program, results, tree
 
 DEAD = 999_999_999  # no process has that number
@@ -82,8 +84,6 @@ def test_all_that_a_run_writes_is_swept(run: Path) -> None:
         run,
         *(f".{name}.json.tmp-{DEAD}" for name in ("run", "dataset", "seeds", "summary", "timing")),
         *(f".{name}.npz.tmp-{DEAD}" for name in ("probe", "curve")),
-        *(f".{name}.safetensors.tmp-{DEAD}" for name in ("rung-003", "state")),
-        *(f".{name}.tmp-{DEAD}" for name in ("ladder.json", "metrics.jsonl")),
         f"seeds/seed-000/.agent.safetensors.tmp-{DEAD}",
         f"seeds/seed-001/.agent-00000100.safetensors.tmp-{DEAD}",
         f"seeds/seed-000/.split.json.tmp-{DEAD}",
@@ -96,6 +96,16 @@ def test_all_that_a_run_writes_is_swept(run: Path) -> None:
     with RunDir(run).locked():
         pass
     assert tree(run).keys() == before
+
+
+def test_all_that_a_training_of_policies_writes_is_swept(tmp_path: Path) -> None:
+    names = ("run.json", "ladder.json", "metrics.jsonl", "rung-003.safetensors")
+    make(tmp_path, "run.json", "notes", f".notes.tmp-{DEAD}")
+    before = tree(tmp_path).keys()
+    make(tmp_path, *(f".{name}.tmp-{DEAD}" for name in (*names, "state.safetensors")))
+    with held(tmp_path, layout.POLICIES):
+        pass
+    assert tree(tmp_path).keys() - {".lock"} == before
 
 
 def test_a_writer_clears_away_its_own_kind(tmp_path: Path) -> None:
@@ -123,5 +133,6 @@ def test_a_writer_clears_away_its_own_kind(tmp_path: Path) -> None:
 
 def test_a_run_says_what_is_in_the_way(tmp_path: Path) -> None:
     make(tmp_path, ".profile", "notes")
-    with pytest.raises(IdaqError, match=r"it has '\.profile'"):
-        RunDir(tmp_path)._check_new()
+    claim = claimed(tmp_path, layout.RUN, {}, {}, resume=False)
+    with pytest.raises(IdaqError, match=r"it has '\.profile'"), claim:
+        pass

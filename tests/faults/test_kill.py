@@ -46,7 +46,8 @@ def test_killed_at_every_change_to_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dead before the first change, before the second, ..., until it gets through."""
-    monkeypatch.setattr("idaq.runs.stages.git_state", lambda: None)  # it takes as long as a run
+    # It takes as long as a run.
+    monkeypatch.setattr("idaq.engine.provenance.git_state", lambda: None)
     command = [*RUN, "--seeds", "1", "--resume", "--out"]
     whole = tmp_path / "whole"
     assert main([*command, str(whole)]) == 0

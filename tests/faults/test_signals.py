@@ -70,7 +70,7 @@ def test_interrupted_and_resumed(
             raise KeyboardInterrupt
         return evaluate(*arguments)
 
-    monkeypatch.setattr("idaq.runs.adaptation.evaluate", interrupted)
+    monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", interrupted)
     command = (*RUN, "--seeds", "2", "--out", place)
     outcome = idaq(*command)
     assert outcome.code == 130

@@ -12,9 +12,9 @@ import pytest
 from idaq.algos.resolve import resolve, with_ensemble_size
 from idaq.config import override
 from idaq.envs import get_family
+from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
-from idaq.runs.stages import adapt_all, run_all, train_all
-from idaq.runs.training import Seeds
+from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig
 
 FAMILY = "ml1/plate-slide-side"

@@ -15,9 +15,10 @@ from idaq.config import to_dict
 from idaq.errors import IdaqError
 from idaq.report import figures, results, style, trajectories
 from idaq.report.figures import write_figures
-from idaq.report.results import load_dataset, load_run
+from idaq.report.results import load_run
 from idaq.report.trajectories import episode_path, make_scene
 from idaq.runs.directory import RunDir
+from idaq.runs.run import Run
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import atomic_file, write_json
 from idaq.storage.dataset import write_dataset
@@ -271,7 +272,7 @@ def test_a_path_ends_where_the_episode_does(tmp_path: Path) -> None:
 
 
 def test_the_scene_is_the_tasks_own_data_and_goal(full_run: RunDir) -> None:
-    scene = make_scene(load_dataset(full_run), 3)
+    scene = make_scene(Run.open(full_run).find_data(), 3)
     assert scene.goal is not None
     np.testing.assert_allclose(scene.goal, goals()[3])
     rows = np.load(full_run.data / "observations.npy")
@@ -282,7 +283,7 @@ def test_the_scene_is_the_tasks_own_data_and_goal(full_run: RunDir) -> None:
 
 @pytest.mark.parametrize("params", [None, "goal", [[1.0, 2.0]], [[1.0], [1.0, 2.0]], [{"x": 1.0}]])
 def test_parameters_that_are_no_points_give_no_goal(full_run: RunDir, params: Any) -> None:
-    dataset = load_dataset(full_run)
+    dataset = Run.open(full_run).find_data()
     assert dataset is not None
     scene = make_scene(replace(dataset, metadata=dataset.metadata | {"task_params": params}), 3)
     assert scene.goal is None
@@ -291,17 +292,17 @@ def test_parameters_that_are_no_points_give_no_goal(full_run: RunDir, params: An
 
 def test_the_data_may_lie_elsewhere_but_not_be_another(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", (), with_data=False)
-    assert load_dataset(run) is None
+    assert Run.open(run).find_data() is None
     write_data(tmp_path / "data", "point-robot", 2)
     manifest = json.loads(run.manifest_file.read_text())
     manifest["provenance"]["dataset"] = str(tmp_path / "data")
     write_json(run.manifest_file, manifest)
-    dataset = load_dataset(run)
+    dataset = Run.open(run).find_data()
     assert dataset is not None
     assert dataset.path == tmp_path / "data"
     manifest["identity"]["data"] = {"sha256": "of another"}
     write_json(run.manifest_file, manifest)
-    assert load_dataset(run) is None
+    assert Run.open(run).find_data() is None
 
 
 def test_a_shared_reference_stage_is_drawn_once(full_run: RunDir) -> None:

@@ -15,12 +15,14 @@ from idaq.config import to_dict
 from idaq.errors import IdaqError
 from idaq.report import payload
 from idaq.report.page import page_payload, render_page, write_page
-from idaq.report.payload import POSITION_SCALE, find_runs, pack_positions, thresholds
+from idaq.report.payload import POSITION_SCALE, find_runs, pack_positions
 from idaq.report.serve import Source, make_server
 from idaq.runs.directory import RunDir
+from idaq.runs.results import thresholds
 from idaq.runs.summary import summarise
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_object
 from tests.adapt import cases
 from tests.fakes import write_manifest
 from tests.report.test_figures import TEST_TASKS, make_run
@@ -54,7 +56,7 @@ def test_data_that_is_not_the_experts_and_another_algorithm_are_named(tmp_path: 
     run = make_run(tmp_path / "run", methods=("idaq-return", "posterior"))
     (usual,) = page_payload([run.path])["runs"]
     assert usual["subject"] == "point-robot"
-    manifest = run.manifest()
+    manifest = read_object(run.manifest_file)
     manifest["identity"]["algo"] = "op-cl"
     write_json(run.path / "run.json", manifest)
     write_json(run.dataset_file, {"quality": "medium"})
@@ -81,7 +83,10 @@ def test_the_curve_is_the_mean_over_tasks_and_seeds(tmp_path: Path) -> None:
     assert (np.asarray(method["curve"]) <= high + 1e-3).all()
 
 
-@pytest.mark.parametrize("case", ["paper", "released", "untried, best", "prediction error"])
+@pytest.mark.parametrize(
+    "case",
+    ["paper", "released", "untried, best", "prediction error", "improvement", "search, best"],
+)
 def test_thresholds_agree_with_what_the_adapter_decided(case: str) -> None:
     """An iterative episode was kept exactly if it passed the threshold that is shown for it."""
     found = cases.results(case)
@@ -89,7 +94,8 @@ def test_thresholds_agree_with_what_the_adapter_decided(case: str) -> None:
     config = cases.options(**changes)
     for seed in range(found["returns"].shape[0]):
         uncertainty, kept = found["uncertainty"][seed], found["kept"][seed]
-        shown = thresholds(uncertainty, kept, config)
+        own = {name: found[name][seed] for name in ("uncertainty", "kept", "thresholds")}
+        shown = thresholds(own, config.num_reference_episodes)
         step = config.episodes_per_hypothesis
         for episode in range(0, config.num_episodes - 1, step):
             value, limit = uncertainty[:, episode], shown[:, episode]

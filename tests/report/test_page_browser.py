@@ -11,10 +11,11 @@ from playwright.sync_api import Browser, expect
 
 from idaq.report.bench_payload import table_payload
 from idaq.report.page import page_payload, render_page, write_page
-from idaq.report.payload import thresholds
 from idaq.report.serve import make_server
 from idaq.runs.directory import RunDir
+from idaq.runs.results import thresholds
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_object
 from tests.bench.test_commands import made_up
 from tests.report.browser import Visit, browser, visit
 from tests.report.test_figures import CONFIG, TEST_TASKS, make_run
@@ -97,7 +98,7 @@ def test_rows_are_filtered(seen: Visit) -> None:
 
 def test_stepping_through_an_adaptation(seen: Visit, place: Path) -> None:
     raw = results(place, "idaq-return", seed=1)
-    judged_by = thresholds(raw["uncertainty"], raw["kept"], CONFIG)
+    judged_by = thresholds(raw, CONFIG.num_reference_episodes)
     seen.page.get_by_label("Seed").select_option("1")
     seen.page.get_by_label("Test task").select_option(label=str(TEST_TASKS[2]))
     num = raw["returns"].shape[1]
@@ -308,6 +309,6 @@ def test_runs_are_seen_as_they_progress(browser: Browser, tmp_path: Path) -> Non
 
 
 def change_config(run: RunDir, config: dict[str, Any]) -> None:
-    manifest = run.manifest()
+    manifest = read_object(run.manifest_file)
     manifest["identity"]["config"] = config
     write_json(run.manifest_file, manifest)

@@ -13,11 +13,12 @@ from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
-from idaq.runs import stages as pipeline
-from idaq.runs import training
+from idaq.runs import job as jobs_module
+from idaq.runs import train_stage
 from idaq.runs.directory import RunDir
-from idaq.runs.stages import Job, run_jobs
-from idaq.runs.training import Seeds
+from idaq.runs.job import Finished, Job, run_jobs
+from idaq.runs.run import Run
+from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig
 from idaq.storage.dataset import Dataset
 from tests.host_fakes import InlinePool, Walk
@@ -33,8 +34,8 @@ def _simulators() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in NAMES:
             patch.setitem(FAMILIES.added, name, Walk(num_tasks=10, name=name))
-        patch.setattr(pipeline, "WorkerPool", InlinePool)
-        patch.setattr(pipeline, "git_state", lambda: None)
+        patch.setattr(jobs_module, "WorkerPool", InlinePool)
+        patch.setattr("idaq.engine.provenance.git_state", lambda: None)
         yield
 
 
@@ -64,7 +65,7 @@ def whole(_simulators: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def error_of(outcomes: list[dict[str, Any] | IdaqError], failed: str) -> str:
+def error_of(outcomes: list[Finished | IdaqError], failed: str) -> str:
     """The only error among the outcomes, which must be that of the failed job."""
     is_error = [isinstance(outcome, IdaqError) for outcome in outcomes]
     assert is_error == [name == failed for name in NAMES]
@@ -81,9 +82,11 @@ def others_are_whole(place: Path, whole: Path, failed: str) -> None:
 def test_summaries_come_in_order(tmp_path: Path, whole: Path) -> None:
     said: list[str] = []
     jobs = [job(tmp_path / "all", name) for name in NAMES]
-    summaries = run_jobs(jobs, quiet=True, say=said.append)
-    for name, summary in zip(NAMES, summaries, strict=True):
-        assert isinstance(summary, dict)
+    outcomes = run_jobs(jobs, quiet=True, say=said.append)
+    for name, outcome in zip(NAMES, outcomes, strict=True):
+        assert isinstance(outcome, Finished)
+        run, summary = outcome
+        assert run.path == tmp_path / "all" / name
         assert summary["family"] == name
         assert results(tmp_path / "all" / name) == results(whole / name)
         assert json.loads((whole / name / "summary.json").read_text()) == summary
@@ -97,12 +100,12 @@ def test_training_that_diverges(
 ) -> None:
     """Wherever the job stands; the agents are trained and then found to be of no use."""
 
-    def train_run(run: RunDir, dataset: Dataset, *rest: Any) -> None:
-        training.train_run(run, dataset, *rest)
+    def train(run: Run, dataset: Dataset, *rest: Any) -> None:
+        train_stage.train(run, dataset, *rest)
         if dataset.family == failing:
             raise IdaqError("The training of seed 0 diverged.", "Lower the learning rates.")
 
-    monkeypatch.setattr(pipeline, "train_run", train_run)
+    monkeypatch.setattr(jobs_module, "train", train)
     said: list[str] = []
     jobs = [job(tmp_path, name) for name in NAMES]
     outcomes = run_jobs(jobs, quiet=True, say=said.append)
@@ -177,7 +180,7 @@ def test_a_bug_ends_everything_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     def broken(*arguments: Any) -> Any:
         raise ArithmeticError("a bug")
 
-    monkeypatch.setattr(training, "train_group", broken)
+    monkeypatch.setattr(train_stage, "train_group", broken)
     with pytest.raises(ArithmeticError, match="a bug"):
         run_jobs([job(tmp_path, name) for name in NAMES], quiet=True)
     assert not [t for t in threading.enumerate() if t.name.startswith(("collect", "adapt"))]

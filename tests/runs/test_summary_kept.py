@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from idaq.runs.directory import RunDir
+from idaq.runs.run import Run
 from idaq.runs.summary import summarise, without_results
 from idaq.storage.atomic import write_json
 from tests.program import Program, data, idaq, no_figures, run, tree
@@ -67,7 +68,7 @@ def test_one_method_is_gone(tmp_path: Path, gone: str) -> None:
     assert methods(before) == [METHOD, "mine"]
     shutil.rmtree(tmp_path / gone) if gone == "adapt/mine" else (tmp_path / gone).unlink()
     assert summarise(made) == before == saved(made)
-    assert without_results(made) == ["mine"]
+    assert without_results(Run.open(made)) == ["mine"]
 
 
 def test_seeds_that_are_gone(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_seeds_that_are_gone(tmp_path: Path) -> None:
     before = saved(made)
     made.groups_file.unlink()
     assert summarise(made) == before == saved(made)
-    assert without_results(made) == [METHOD, "mine"]
+    assert without_results(Run.open(made)) == [METHOD, "mine"]
     shutil.rmtree(made.path / "adapt")
     assert summarise(made) == before == saved(made)
 
@@ -100,7 +101,7 @@ def test_what_can_be_computed_again_gives_way(tmp_path: Path) -> None:
     assert methods(summary) == [METHOD]
     assert summary["seeds"] == [0, 1, 2]
     assert saved(made) == summary
-    assert without_results(made) == []
+    assert without_results(Run.open(made)) == []
 
 
 def test_scores_outlive_what_they_were_relative_to(tmp_path: Path) -> None:

@@ -173,13 +173,14 @@ class Idaq:
         # --- The iterative stage: accept or reject ---
         iterating = state.memory.count > num_reference
         if self.config.accept == "threshold":
-            accepted, tightened = value <= state.threshold, state.threshold
+            limit = tightened = state.threshold
+            accepted = value <= limit
         else:
-            accepted = value < best_before
-            tightened = jnp.minimum(state.threshold, value)
+            limit, tightened = best_before, jnp.minimum(state.threshold, value)
+            accepted = value < limit
         kept_iterative = state.kept | (in_group & accepted & iterating)
 
-        judged_by = jnp.where(iterating & in_group, state.threshold, state.thresholds)
+        judged_by = jnp.where(iterating & in_group, limit, state.thresholds)
         judged_by = jnp.where(reference_ends & (places < num_reference), threshold, judged_by)
         return state._replace(
             uncertainty=uncertainty,

@@ -71,7 +71,8 @@ def _idaq(uncertainty: Uncertainty, config: AdaptConfig, algorithm: Algorithm) -
     return Idaq(config, algorithm, uncertainty)
 
 
-def _by_uncertainty() -> Iterator[MethodEntry]:
+def by_uncertainty() -> Iterator[MethodEntry]:
+    """IDAQ by every uncertainty."""
     for uncertainty in UNCERTAINTIES.values():
         yield MethodEntry(
             name=IDAQ_PREFIX + uncertainty.name,
@@ -87,7 +88,7 @@ METHODS: Registry[MethodEntry] = Registry(
     "methods",
     lambda entry: isinstance(entry, MethodEntry),
     built_in=("idaq.adapt.methods:ENTRIES",),
-    derived=_by_uncertainty,
+    derived="idaq.adapt.methods:by_uncertainty",
 )
 
 
@@ -116,10 +117,3 @@ def check_method_of(algorithm: str, method: str) -> None:
 def judge_needed(method: str) -> str | None:
     """The judge that a method reads, if it reads one."""
     return next((need for need in METHODS.get_entry(method).needs if need in JUDGES), None)
-
-
-def label_of_method(name: str, algorithm_label: str) -> str:
-    """How a method is called in tables and figures; results of another name by that name."""
-    if name not in METHODS:
-        return name
-    return METHODS[name].label.format(algorithm=algorithm_label)

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idaq.errors import IdaqError
 from idaq.registry import Registry
 from idaq.settings import AdaptConfig
 from idaq.types import Array
@@ -172,19 +171,3 @@ def next_hypothesis(config: AdaptConfig, tried: Tried) -> Any:
     choose = SEARCHES[config.iterate].next
     assert choose is not None, "the options were checked"
     return choose(tried)
-
-
-def check_first(name: str) -> None:
-    """Refuse what does not choose the hypotheses of the reference stage."""
-    _check(name, "first", "reference")
-
-
-def check_next(name: str) -> None:
-    """Refuse what does not choose the next hypothesis."""
-    _check(name, "next", "iterate")
-
-
-def _check(name: str, stage: str, setting: str) -> None:
-    able = [each.name for each in SEARCHES.values() if getattr(each, stage) is not None]
-    if name not in able:
-        raise IdaqError(f"{setting} is {name!r}.", f"Choose one of {', '.join(able)}.")

@@ -41,7 +41,7 @@ from idaq.algos.data import (
     task_places,
     unscale_action,
 )
-from idaq.algos.entries import EMBEDDING, AlgorithmEntry, ObjectiveEntry
+from idaq.algos.entries import EMBEDDING, OBJECTIVES, AlgorithmEntry, ObjectiveEntry
 from idaq.algos.presets import context_settings, metric_weight, schedule
 from idaq.config import MAX_SIZE, added, require, saved_as
 from idaq.errors import IdaqError
@@ -347,6 +347,11 @@ def algorithm_of(entry: ObjectiveEntry) -> AlgorithmEntry:
         operations=ContextBased.operations,
         speed_cases=entry.speed_cases,
     )
+
+
+def algorithms() -> list[AlgorithmEntry]:
+    """The algorithms of all objectives."""
+    return [algorithm_of(entry) for entry in OBJECTIVES.values()]
 
 
 def shared_preset(entry: ObjectiveEntry, preset: str, traits: Traits) -> RunConfig:

@@ -5,7 +5,7 @@ is trained, and everything else (the learner behind it, the judge beside it, pre
 shared (`idaq.algos.context_based`). Every objective makes an algorithm of its own name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,18 +100,12 @@ OBJECTIVES: Registry[ObjectiveEntry] = Registry(
 )
 
 
-def _of_objectives() -> Iterator[AlgorithmEntry]:
-    from idaq.algos.context_based import algorithm_of
-
-    return (algorithm_of(entry) for entry in OBJECTIVES.values())
-
-
 ALGORITHMS: Registry[AlgorithmEntry] = Registry(
     "algorithm",
     "algorithms",
     lambda entry: isinstance(entry, AlgorithmEntry),
     built_in=("idaq.algos.macaw.entry:ENTRY", "idaq.algos.borel.entry:ENTRY"),
-    derived=_of_objectives,
+    derived="idaq.algos.context_based:algorithms",
 )
 
 

@@ -1,10 +1,8 @@
 """Log every task of a family with behaviour policies that know it, or with none."""
 
-import platform
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from importlib import metadata as importlib_metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from idaq.behaviour.quality import Loggers, Quality, find_loggers
 from idaq.engine.device import find_device
 from idaq.engine.pool import UNIT_EPISODES, ExpertUnit, PolicyUnit, WorkerPool
 from idaq.engine.progress import ProgressBar
+from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import ScannedRollouts, rollout
 from idaq.envs.family import (
     HostFamily,
@@ -292,15 +291,3 @@ def _flatten(episodes: Episodes) -> tuple[dict[str, Any], Any]:
         "success": episodes.success[valid],
     }
     return rows, lengths
-
-
-def library_versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    names = ("idaq", "jax", "jaxlib", "numpy", "mujoco", "metaworld")
-    versions = {"python": platform.python_version()}
-    for name in names:
-        try:
-            versions[name] = importlib_metadata.version(name)
-        except importlib_metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions

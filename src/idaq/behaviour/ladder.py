@@ -21,13 +21,13 @@ from idaq.behaviour.sac import Sac, SacConfig
 from idaq.config import from_dict, to_dict
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
-from idaq.runs.directory import read_json
 from idaq.storage import checkpoint
 from idaq.storage.atomic import atomic_directory, write_json
+from idaq.storage.checked import read_json
+from idaq.storage.layout import LADDER_FILE
 from idaq.types import PyTree
 
 FORMAT_VERSION = 1
-LADDER_FILE = "ladder.json"
 MAX_RUNGS = 12  # that log data, evenly along the progress
 MEDIUM = (0.5, 0.8)  # the progress of policies of medium quality: about two thirds on average
 CONDITION_STD_FLOOR = 1e-6

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.behaviour.ladder import (
-    LADDER_FILE,
     SHARED_WITH,
     Ladder,
     conditions,
@@ -29,9 +28,10 @@ from idaq.behaviour.ladder import (
     load_ladder,
 )
 from idaq.behaviour.uniform import UniformPolicy
-from idaq.engine.rollout import Policy
+from idaq.engine.policy import Policy
 from idaq.envs.family import TaskFamily, has_scripted_expert
 from idaq.errors import IdaqError
+from idaq.storage.layout import LADDER_FILE
 from idaq.types import PyTree
 
 Quality = Literal["expert", "medium", "random", "replay"]

@@ -24,10 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.algos.data import scale_action
-from idaq.behaviour.collect import library_versions, scripted_episodes
+from idaq.behaviour.collect import scripted_episodes
 from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import (
-    LADDER_FILE,
     SHARED_WITH,
     Ladder,
     Rung,
@@ -38,16 +37,18 @@ from idaq.behaviour.replay import Replay, add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacState
 from idaq.behaviour.uniform import UniformPolicy
 from idaq.config import to_dict
-from idaq.engine.device import find_device
+from idaq.engine.policy import Policy
 from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
-from idaq.engine.rollout import Policy, make_rollouts
+from idaq.engine.provenance import find_provenance
+from idaq.engine.rollout import make_rollouts
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, check_seed, has_scripted_expert, is_host_family
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, git_state
 from idaq.storage import checkpoint
 from idaq.storage.atomic import remove
+from idaq.storage.claim import claimed
+from idaq.storage.layout import LADDER_FILE, POLICIES
 from idaq.storage.metrics import MetricsLog
 from idaq.types import Array, Episodes, PyTree, Spec, Transition
 
@@ -223,22 +224,17 @@ def train_policies(
         "data": {"seed": seed},
         "config": to_dict(config),
     }
-    device = find_device()
-    provenance = {
-        "seed": seed,
-        "config": to_dict(config),
-        "versions": library_versions(),
-        "git": git_state(),
-        "device": f"{device.platform}: {device.device_kind}",
-    }
-    run = RunDir(path)
-    with run.claimed(identity, provenance, resume), WorkerPool(workers) as pool:
+    provenance = {"seed": seed, "config": to_dict(config), **find_provenance()}
+    with (
+        claimed(path, POLICIES, identity, provenance, resume) as manifest,
+        WorkerPool(workers) as pool,
+    ):
         training = Training(family, config, seed, pool)
         finished = _finished(training, path)
         if finished is not None:
             return finished
         ends = None if minutes is None else time.monotonic() + 60.0 * minutes
-        return _train(training, path, run.manifest()["provenance"], ends, quiet, say)
+        return _train(training, path, manifest["provenance"], ends, quiet, say)
 
 
 def check_retraining(name: str, quality: str) -> tuple[TaskFamily, BehaviourConfig]:

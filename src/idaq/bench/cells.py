@@ -28,10 +28,10 @@ from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, ge
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, read_json
-from idaq.runs.stages import run_identity
-from idaq.runs.training import Split
+from idaq.runs.directory import RunDir
+from idaq.runs.recipe import Recipe, Split
 from idaq.settings import AdaptConfig, RunConfig
+from idaq.storage.checked import read_object
 
 SPLIT: Split = "test"
 
@@ -98,6 +98,16 @@ class Cell:
         if self.probes or judge_kind(config) in needed:
             return config
         return without_judge(config)
+
+    def recipe(self, data_hash: str) -> Recipe:
+        """What the cell's run is to be, on data of that hash."""
+        return Recipe(
+            family=get_family(self.family),
+            preset=self.preset,
+            config=self.config(),
+            data={"sha256": data_hash},
+            split=SPLIT,
+        )
 
     def curve_updates(self, config: RunConfig) -> int:
         """Updates between two points of the learning curve; 0 where there is none."""
@@ -193,15 +203,20 @@ def data_place(results: Path, cell: Cell) -> Path:
 
 def run_place(results: Path, cell: Cell) -> RunDir | None:
     """The run directory of a cell, if its data is known."""
+    recipe = known_recipe(results, cell)
+    return None if recipe is None else run_of(results, cell, recipe)
+
+
+def known_recipe(results: Path, cell: Cell) -> Recipe | None:
+    """What a cell's run is to be, if its data is known."""
     file = description_place(results, cell)
-    return run_of(results, cell, str(read_json(file)["sha256"])) if file.is_file() else None
+    return cell.recipe(str(read_object(file)["sha256"])) if file.is_file() else None
 
 
-def run_of(results: Path, cell: Cell, data_hash: str) -> RunDir:
-    """The run directory of a cell on data of that hash."""
-    family = get_family(cell.family)
-    identity = run_identity(family, cell.preset, cell.config(), {"sha256": data_hash}, SPLIT)
-    name = f"{cell.family.replace('/', '-')}-{cell.algorithm}-{_hash(identity)[:16]}"
+def run_of(results: Path, cell: Cell, recipe: Recipe) -> RunDir:
+    """The run directory of a cell whose run is made by that recipe."""
+    identity = _hash(recipe.identity.to_json())[:16]
+    name = f"{cell.family.replace('/', '-')}-{cell.algorithm}-{identity}"
     return RunDir(results / "cells" / (name + "-curve" * bool(cell.curve_points)))
 
 

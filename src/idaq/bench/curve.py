@@ -1,54 +1,45 @@
 """Learning curves: the agents of every N updates, adapted to the test tasks by each method."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.methods import make_adapter
-from idaq.algos.entries import make_algorithm
 from idaq.bench.status import curve_file
 from idaq.engine.rollout import Rollouts
-from idaq.runs.adaptation import adapt_group
+from idaq.runs.adapt_stage import adapt_group
 from idaq.runs.directory import RunDir
+from idaq.runs.results import save_arrays
+from idaq.runs.run import Run
 from idaq.runs.statistics import bootstrap_intervals
-from idaq.runs.training import run_config
-from idaq.storage.atomic import atomic_file
 from idaq.storage.dataset import Dataset
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell
 
 
-def write_curve(run: RunDir, cell: "Cell", dataset: Dataset, rollouts: Rollouts) -> None:
+def write_curve(run: Run, cell: "Cell", dataset: Dataset, rollouts: Rollouts) -> None:
     """`curve.npz`: `updates` [points], and per method the final returns [points, seeds, tasks]."""
-    config = run_config(run)
+    config = run.config
     every = cell.curve_updates(config)
     updates = list(range(every, config.train.num_updates + 1, every))
-    algorithm = make_algorithm(config.algorithm, rollouts.family.spec)
     arrays: dict[str, Any] = {"updates": np.asarray(updates)}
     for adaptation in cell.adaptations:
         settings = adaptation.config(config)
-        adapter = make_adapter(adaptation.method, settings, algorithm)
+        adapter = make_adapter(adaptation.method, settings, run.algorithm)
         given = dataset if adaptation.method == "expert-context" else None
         points = []
         for num in updates:
             found = [
-                adapt_group(run, rollouts, algorithm, adapter, settings, group, given, num)
+                adapt_group(run, rollouts, adapter, settings, group, given, num)
                 for group in run.groups()
             ]
             final = [seed["returns"][:, -1] for group in found for seed in group]
             points.append(np.stack(final))
         arrays[adaptation.name] = np.stack(points)
-    save_arrays(curve_file(run), arrays)
-
-
-def save_arrays(file: Path, arrays: dict[str, Any]) -> None:
-    """An `.npz` file, whole or absent."""
-    with atomic_file(file) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)
+    save_arrays(curve_file(run.directory), arrays)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from idaq.adapt.idaq import quantile_threshold
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty, view_of
-from idaq.algos.entries import make_algorithm
-from idaq.bench.curve import save_arrays
 from idaq.bench.status import probe_file
 from idaq.engine.rollout import Rollouts
-from idaq.runs.adaptation import adaptation_key, load_agent
-from idaq.runs.directory import RunDir
-from idaq.runs.training import run_config, split_of
+from idaq.runs.adapt_stage import adaptation_key, load_agent
+from idaq.runs.results import save_arrays
+from idaq.runs.run import Run
 from idaq.storage.dataset import Dataset
 from idaq.types import Episodes
 
@@ -29,13 +27,12 @@ NUM_EPISODES = 60
 PROBE_STREAM = 1_000_003  # what the seed's adaptation key is folded with
 
 
-def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
+def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
     """`probe.npz`: per episode its return, distance and uncertainties; thresholds; data returns."""
-    seed, config = run.seeds()[0], run_config(run)
-    algorithm = make_algorithm(config.algorithm, rollouts.family.spec)
-    train_tasks = split_of(run, rollouts.family, seed).train
+    seed, algorithm = run.seeds()[0], run.algorithm
+    train_tasks = run.split_of(seed).train
     task = int(train_tasks[len(train_tasks) // 2])
-    agent = load_agent(run, algorithm, seed, len(train_tasks))
+    agent = load_agent(run, seed, len(train_tasks))
     choice_key, episode_key = jax.random.split(
         jax.random.fold_in(adaptation_key(seed), PROBE_STREAM)
     )
@@ -51,7 +48,7 @@ def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
     own = [dataset.episode(int(index)) for index in dataset.task_episodes(task)]
     arrays["distance"] = minimal_distances(
         np.asarray(episode_vectors(episodes)),
-        np.stack([_logged_vector(each, rollouts.family.spec.horizon) for each in own]),
+        np.stack([_logged_vector(each, run.family.spec.horizon) for each in own]),
     )
     arrays["data_returns"] = np.asarray([each["rewards"].sum() for each in own])
     view = view_of(algorithm, agent)
@@ -64,9 +61,9 @@ def write_probe(run: RunDir, dataset: Dataset, rollouts: Rollouts) -> None:
 
         values = jax.vmap(judge)(episodes, hypotheses)
         arrays[f"uncertainty {name}"] = np.asarray(values)
-        threshold = quantile_threshold(values, config.adapt.keep_percent)
+        threshold = quantile_threshold(values, run.config.adapt.keep_percent)
         arrays[f"threshold {name}"] = np.asarray(threshold)
-    save_arrays(probe_file(run), arrays)
+    save_arrays(probe_file(run.directory), arrays)
 
 
 def episode_vectors(episodes: Episodes) -> Any:

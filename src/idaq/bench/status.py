@@ -1,24 +1,25 @@
 """What has been done of a cell: read off the disk, without loading anything large."""
 
-import fcntl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from idaq.adapt.methods import make_adapter
-from idaq.algos.entries import make_algorithm
 from idaq.bench.cells import (
     Adaptation,
     Cell,
     data_lock,
     description_place,
     error_place,
-    run_place,
+    known_recipe,
+    run_of,
 )
-from idaq.config import to_dict
-from idaq.envs import get_family
-from idaq.runs.directory import LOCK_FILE, RunDir, read_json
-from idaq.settings import RunConfig
+from idaq.runs.adapt_stage import adaptation_identity
+from idaq.runs.directory import RunDir
+from idaq.runs.recipe import Recipe
+from idaq.runs.run import Run
+from idaq.storage.checked import read_json, read_object
+from idaq.storage.lock import is_locked
 
 State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
 
@@ -39,27 +40,28 @@ def status_of(results: Path, cell: Cell) -> Status:
     reason = cell.unavailable()
     if reason is not None:
         return Status("unavailable", reason)
-    run = run_place(results, cell)
-    parts, of = _parts(results, cell, run)
+    recipe = known_recipe(results, cell)
+    run = None if recipe is None else run_of(results, cell, recipe)
+    parts, of = _parts(results, cell, run, recipe)
     if parts == of:
         return Status("done", "", parts, of, run)
-    held = [data_lock(results, cell)] + ([run.path / LOCK_FILE] if run else [])
-    if any(map(_is_held, held)):
+    held = [data_lock(results, cell)] + ([run.lock_file] if run else [])
+    if any(map(is_locked, held)):
         return Status("running", "", parts, of, run)
     error = error_place(results, cell)
     if error.is_file():
-        return Status("failed", str(read_json(error).get("error", "")), parts, of, run)
+        return Status("failed", str(read_object(error).get("error", "")), parts, of, run)
     return Status("started" if parts else "to do", "", parts, of, run)
 
 
-def _parts(results: Path, cell: Cell, run: RunDir | None) -> tuple[int, int]:
+def _parts(results: Path, cell: Cell, run: RunDir | None, recipe: Recipe | None) -> tuple[int, int]:
     """Data, then per seed an agent and every result; an agent may go once its results are there."""
     seeds = range(cell.seeds)
     of = 1 + cell.trains * cell.seeds * (1 + len(cell.adaptations))
     of += cell.probes + bool(cell.curve_points)
-    if run is None or not cell.trains:
+    if run is None or recipe is None or not cell.trains:
         return int(description_place(results, cell).is_file()), of
-    names = [a.name for a in cell.adaptations if is_current(run, cell.config(), a)]
+    names = [a.name for a in cell.adaptations if is_current(run, recipe, a)]
     parts = 1
     for seed in seeds:
         num = sum(run.result_file(name, seed).is_file() for name in names)
@@ -71,21 +73,14 @@ def _parts(results: Path, cell: Cell, run: RunDir | None) -> tuple[int, int]:
     return parts, of
 
 
-def is_current(run: RunDir, config: RunConfig, adaptation: Adaptation) -> bool:
-    """Whether the results under that name are those of this configuration and version."""
-    file = run.adapt(adaptation.name) / "config.json"
+def is_current(run: RunDir, made: Recipe | Run, adaptation: Adaptation) -> bool:
+    """Whether the results under that name are those of today's configuration and version."""
+    file = run.adapt_config_file(adaptation.name)
     if not file.is_file():
         return False
-    return bool(read_json(file) == adaptation_identity(run, config, adaptation))
-
-
-def adaptation_identity(run: RunDir, config: RunConfig, adaptation: Adaptation) -> dict[str, Any]:
-    """What `adapt/NAME/config.json` must say."""
-    family = get_family(run.manifest()["identity"]["family"])
-    settings = adaptation.config(config)
-    algorithm = make_algorithm(config.algorithm, family.spec)
-    version = make_adapter(adaptation.method, settings, algorithm).version
-    return {"method": adaptation.method, "version": version, "config": to_dict(settings)}
+    settings = adaptation.config(made.config)
+    adapter = make_adapter(adaptation.method, settings, made.algorithm)
+    return bool(read_json(file) == adaptation_identity(adaptation.method, settings, adapter))
 
 
 def probe_file(run: RunDir) -> Path:
@@ -96,15 +91,3 @@ def probe_file(run: RunDir) -> Path:
 def curve_file(run: RunDir) -> Path:
     """Test returns during training."""
     return run.path / "curve.npz"
-
-
-def _is_held(lock_file: Path) -> bool:
-    """Whether a living process holds a lock; a lock file alone means nothing."""
-    try:
-        with lock_file.open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False

@@ -14,7 +14,6 @@ from idaq.bench.cells import Cell, cell_of, description_place
 from idaq.bench.experiments import Column, Experiment, Row
 from idaq.bench.paper import Published, table
 from idaq.bench.status import status_of
-from idaq.runs.directory import read_json
 from idaq.runs.statistics import (
     bootstrap_interval,
     interquartile_mean,
@@ -23,6 +22,7 @@ from idaq.runs.statistics import (
     probability_of_improvement_interval,
 )
 from idaq.runs.summary import seed_values
+from idaq.storage.checked import read_json
 
 Format = Literal["md", "csv", "latex"]
 MIN_SETS = 2  # for statistics over sets

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Every command has its twin in `idaq.runs.stages`.
+"""The command line: parse, call, print. Every command has its twin in `idaq.runs.api`.
 
 What was asked for goes to stdout; progress, hints and errors go to stderr.
 """
@@ -20,6 +20,7 @@ from idaq.errors import IdaqError
 
 if TYPE_CHECKING:
     from idaq.runs.directory import RunDir
+    from idaq.runs.run import Run as OpenRun
     from idaq.settings import AdaptConfig, RunConfig
 
 Preset = Literal["default", "paper"]
@@ -296,13 +297,13 @@ class Train(_Training):
 
     def run(self) -> None:
         from idaq.algos.entries import ALGORITHMS
-        from idaq.runs.stages import dataset_family, train_all
-        from idaq.runs.training import Seeds
+        from idaq.runs.api import dataset_family, train_all
+        from idaq.runs.train_stage import Seeds
 
         family = dataset_family(self.data)
-        run, config = self.run_dir(family.name), self.resolve(family.name)
-        train_all(
-            run,
+        config = self.resolve(family.name)
+        run = train_all(
+            self.run_dir(family.name),
             self.data,
             preset=self.preset,
             config=config,
@@ -390,13 +391,12 @@ class Adapt(_Adaptation):
     """Print the summary as JSON."""
 
     def run(self) -> None:
-        from idaq.runs.directory import RunDir
-        from idaq.runs.stages import adapt_all
-        from idaq.runs.training import run_config
+        from idaq.runs.api import adapt_all
+        from idaq.runs.run import Run
 
-        run = RunDir(self.run_directory)
         if self.video_task is not None and not self.video:
             raise IdaqError("--video-task alone films nothing.", "Add --video.")
+        run = Run.open(self.run_directory)
         if self.video:
             from idaq.report.video import check_video, write_video
 
@@ -404,7 +404,7 @@ class Adapt(_Adaptation):
         summary = adapt_all(
             run,
             self.method,
-            config=self.resolve(run_config(run).adapt),
+            config=self.resolve(run.config.adapt),
             name=self.name,
             data=self.data,
             resume=self.resume,
@@ -449,18 +449,18 @@ class Run(_Training):
         from idaq.envs import match_families
         from idaq.report.figures import write_figures
         from idaq.runs.directory import RunDir
-        from idaq.runs.stages import Job, run_jobs
-        from idaq.runs.training import Seeds
+        from idaq.runs.job import Finished, Job, run_jobs
+        from idaq.runs.train_stage import Seeds
 
         families = match_families(self.families)
         jobs = []
         for family in families:
             config = self.resolve(family.name)
-            run = self.run_dir(family.name)
+            directory = self.run_dir(family.name)
             if len(families) > 1 and self.out is not None:
-                run = RunDir(self.out / family.name)
+                directory = RunDir(self.out / family.name)
             job = Job(
-                run=run,
+                run=directory,
                 family=family,
                 preset=self.preset,
                 config=dataclasses.replace(config, adapt=self.adaptation.resolve(config.adapt)),
@@ -475,7 +475,7 @@ class Run(_Training):
             )
             jobs.append(job)
         outcomes = run_jobs(jobs, workers=self.workers, say=_say)
-        done = [(job.run, x) for job, x in zip(jobs, outcomes, strict=True) if isinstance(x, dict)]
+        done = [outcome for outcome in outcomes if isinstance(outcome, Finished)]
         if self.json and done:
             _print_json([summary for _, summary in done] if len(jobs) > 1 else done[0][1])
         for run, summary in done:
@@ -517,7 +517,7 @@ class Report:
 
     def run(self) -> None:
         from idaq.report.page import write_page
-        from idaq.runs.directory import RunDir
+        from idaq.runs.run import Run
         from idaq.runs.summary import summarise
 
         if self.serve:
@@ -533,14 +533,14 @@ class Report:
             page = write_page(self.directories, self.html)
             _say(f"page: {page} ({page.stat().st_size / 1e6:.1f} MB)")
             return
-        runs = [RunDir(directory) for directory in self.directories]
+        runs = [Run.open(directory) for directory in self.directories]
         summaries = [summarise(run) for run in runs]
         if self.json:
             _print_json(summaries if len(runs) > 1 else summaries[0])
         for run, summary in zip(runs, summaries, strict=True):
             self._show(run, summary)
 
-    def _show(self, run: "RunDir", summary: dict[str, Any]) -> None:
+    def _show(self, run: "OpenRun", summary: dict[str, Any]) -> None:
         from idaq.report.figures import write_figures
 
         if not self.json:
@@ -592,16 +592,16 @@ def _print_table(summary: dict[str, Any]) -> None:
     Console().print(summary_table(summary))
 
 
-def _say_what_is_missing(run: "RunDir", summary: dict[str, Any]) -> None:
+def _say_what_is_missing(run: "OpenRun", summary: dict[str, Any]) -> None:
     from idaq.runs.summary import without_results
 
     for name in without_results(run):
         _say(
             f"{name}: its results are gone, and summary.json is all that is left of it; remove "
-            f"'{run.summary_file}' if it shall go too"
+            f"'{run.directory.summary_file}' if it shall go too"
         )
     shown = {row["method"] for row in summary["rows"]}
-    for name in sorted(set(run.adapt_names()) - shown):
+    for name in sorted(set(run.directory.adapt_names()) - shown):
         _say(f"{name}: not all seeds have results; complete them with `idaq adapt --resume`")
 
 

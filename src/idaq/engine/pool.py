@@ -23,19 +23,17 @@ from multiprocessing.connection import wait
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.engine.policy import Policy
 from idaq.envs.family import HostFamily, ScriptedHostFamily
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
 from idaq.storage.scratch import Scratch, remove_abandoned, remove_when_abandoned
 from idaq.types import Episodes
-
-if TYPE_CHECKING:
-    from idaq.engine.rollout import Policy
 
 UNIT_EPISODES = 5  # of a policy unit: one policy call serves so many simulators
 UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in memory
@@ -74,7 +72,7 @@ class PolicyUnit:
     """
 
     family: HostFamily
-    policy: "Policy"
+    policy: Policy
     agent_file: str
     hypotheses: Any  # [n, ...]
     tasks: NDArray[np.int64]  # [n]
@@ -165,7 +163,7 @@ def _policy_episodes(unit: PolicyUnit) -> Episodes:
 
 
 @lru_cache(maxsize=4)
-def _policy_program(policy: "Policy") -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _policy_program(policy: Policy) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """(memory at the start, the next action and memory), batched over a unit's episodes."""
     import jax
 

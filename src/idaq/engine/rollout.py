@@ -16,23 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.engine.policy import Policy
 from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool
 from idaq.envs.family import HostFamily, JaxFamily, TaskFamily, is_host_family, is_jax_family
 from idaq.types import Array, Episodes, PyTree
-
-
-class Policy(Protocol):
-    """How actions are chosen. `carry` is memory within an episode; () for feed-forward agents."""
-
-    def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree: ...
-
-    def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]: ...
-
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Array) -> PyTree: ...
-
-    def __hash__(self) -> int: ...
 
 
 def rollout(

@@ -24,9 +24,10 @@ from idaq.bench.status import probe_file, status_of
 from idaq.errors import IdaqError
 from idaq.report import style
 from idaq.report.figures import draw_adaptation
-from idaq.report.results import load_dataset, load_run
+from idaq.report.results import load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
 from idaq.runs.directory import RunDir
+from idaq.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,7 +149,8 @@ def _legend() -> dict[str, Any]:
 def _point(runs: dict[str, RunDir], out: Path) -> list[Path]:
     files = []
     for run in runs.values():
-        results, dataset = load_run(run), load_dataset(run)
+        opened = Run.open(run)
+        results, dataset = load_run(opened), opened.find_data()
         drawn = {
             "didactic": draw_didactic(dataset, results, out / "fig-point-didactic.png"),
             "iterative": draw_iterative(dataset, results, out / "fig-point-iterative.png"),

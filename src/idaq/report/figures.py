@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from idaq.bench.paper import Published, published
 from idaq.report import style
-from idaq.report.results import MethodResults, RunResults, load_dataset, load_run
+from idaq.report.results import MethodResults, RunResults, load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
-from idaq.runs.directory import RunDir
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
@@ -33,17 +33,18 @@ MAX_COLUMNS = 3  # of panels in `uncertainty.png`
 LOG_SCALE_RATIO = 30.0  # positive uncertainties that spread wider than this get a log scale
 
 
-def write_figures(run: RunDir) -> list[Path]:
+def write_figures(run: RunPlace) -> list[Path]:
     """Draw every figure that the run has results for, and return their files."""
+    run = Run.open(run)
     results = load_run(run)
     figures: dict[str, Callable[[RunResults, Path], bool]] = {}
     if results.is_on_a_plane:
-        dataset = load_dataset(run)
+        dataset = run.find_data()
         figures["didactic"] = partial(draw_didactic, dataset)
         figures["iterative"] = partial(draw_iterative, dataset)
     figures["uncertainty"] = draw_uncertainty
     figures["adaptation"] = draw_adaptation
-    files = {name: run.figures / f"{name}.png" for name in figures}
+    files = {name: run.directory.figures / f"{name}.png" for name in figures}
     return [files[name] for name, draw in figures.items() if draw(results, files[name])]
 
 

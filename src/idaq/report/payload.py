@@ -14,20 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.bench.paper import published, published_score
-from idaq.config import from_dict
 from idaq.errors import IdaqError
 from idaq.report import style
-from idaq.report.results import load_dataset
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import RunDir
+from idaq.runs.labels import subject_of
+from idaq.runs.results import adaptation_config, thresholds
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_intervals
-from idaq.runs.summary import data_quality, subject_of, summary_of
-from idaq.settings import AdaptConfig
+from idaq.runs.summary import data_quality, summary_of
+from idaq.storage.checked import read_object
 from idaq.storage.metrics import FILE_NAME, read_metrics
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
 DATA_PATHS = 6  # logged trajectories per task, beside the episodes
 _CELL_NAME = re.compile(r"^cells/(.+-[0-9a-f]{6})[0-9a-f]{10}(-curve)?$")  # of a benchmark
-EPISODE_ARRAYS = ("tasks", "returns", "kept", "uncertainty", "success", "observations", "valid")
+EPISODE_ARRAYS = (
+    *("tasks", "returns", "kept", "uncertainty", "thresholds", "success"),
+    *("observations", "valid"),
+)
 
 
 def find_runs(places: Sequence[Path]) -> dict[str, RunDir]:
@@ -67,39 +71,45 @@ class Budget:
         return True
 
 
-def run_payload(run: RunDir, name: str, budget: Budget) -> dict[str, Any]:
+def run_payload(run: RunPlace, name: str, budget: Budget) -> dict[str, Any]:
     """One run: what it is, its table, its curves and its episodes."""
-    manifest = run.manifest()
-    identity, provenance = manifest["identity"], manifest["provenance"]
+    run = Run.open(run)
+    identity, provenance = run.identity, run.manifest.provenance
     summary = _summary(run)
     seeds, names = run.seeds(), [row["method"] for row in summary["rows"]]
-    looks = style.looks(names, identity["algo"])
-    methods = [_method(run, each, looks[each], seeds, budget) for each in names]
-    config = identity["config"]
+    looks = style.looks(names, identity.algo)
+    methods = [_method(run.directory, each, looks[each], seeds, budget) for each in names]
     return {
         "name": name,
-        "family": identity["family"],
-        "subject": subject_of(identity["family"], data_quality(run), identity["algo"]),
-        "preset": identity["preset"],
-        "split": identity["split"],
+        "family": identity.family,
+        "subject": subject_of(identity.family, data_quality(run.directory), identity.algo),
+        "preset": identity.preset,
+        "split": identity.split,
         "seeds": summary["seeds"],
-        "updates": config.get("train", {}).get("num_updates"),
-        "device": provenance.get("device"),
-        "commit": (provenance.get("git") or {}).get("commit", "")[:10],
+        "updates": _num_updates(run),
+        "device": provenance.device,
+        "commit": provenance.git.commit[:10] if provenance.git else "",
         "rows": [_row(summary, row) for row in summary["rows"]],
         "methods": methods,
         "scene": _scene(run, methods),
-        "progress": _progress(run, summary, config),
+        "progress": _progress(run, summary),
     }
 
 
-def _summary(run: RunDir) -> dict[str, Any]:
+def _num_updates(run: Run) -> int | None:
+    """Of a seed; None where a run does not say."""
+    number = run.identity.config.get("train", {}).get("num_updates")
+    return None if number is None else int(number)
+
+
+def _summary(run: Run) -> dict[str, Any]:
     """The saved summary where it is of the results that are there, else a new one."""
-    if run.summary_file.is_file():
-        saved = read_json(run.summary_file)
+    place = run.directory
+    if place.summary_file.is_file():
+        saved = read_object(place.summary_file)
         names = {row["method"] for row in saved.get("rows", [])}
-        if saved.get("seeds") == run.seeds() and names == set(run.adapt_names()):
-            return dict(saved)
+        if saved.get("seeds") == run.seeds() and names == set(place.adapt_names()):
+            return saved
     return summary_of(run)
 
 
@@ -127,9 +137,7 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 def _method(
     run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget
 ) -> dict[str, Any]:
-    file = run.adapt(name) / "config.json"
-    saved = read_json(file)
-    config = from_dict(AdaptConfig, saved.get("config"), f"'{file}': config")
+    config = adaptation_config(run, name)
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
     intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
@@ -141,12 +149,15 @@ def _method(
         "judged": "uncertainty" in found[0],
         "curve": [round(float(value), 4) for value in means.mean(axis=0)],
         "band": intervals.round(4).tolist(),
-        "seeds": [_seed(each, config, budget, place == 0) for place, each in enumerate(found)],
+        "seeds": [
+            _seed(each, config.num_reference_episodes, budget, place == 0)
+            for place, each in enumerate(found)
+        ],
     }
 
 
 def _seed(
-    arrays: dict[str, NDArray[Any]], config: AdaptConfig, budget: Budget, is_first: bool
+    arrays: dict[str, NDArray[Any]], num_reference: int, budget: Budget, is_first: bool
 ) -> dict[str, Any]:
     """Every episode of one seed: [tasks, episodes]."""
     seed: dict[str, Any] = {
@@ -159,7 +170,7 @@ def _seed(
         seed["success"] = _bytes(arrays["success"])
     if "uncertainty" in arrays:
         seed["uncertainty"] = _floats(arrays["uncertainty"])
-        seed["threshold"] = _floats(thresholds(arrays["uncertainty"], arrays["kept"], config))
+        seed["threshold"] = _floats(thresholds(arrays, num_reference))
     positions = arrays.get("observations")
     if positions is not None and positions.shape[-1] == 2:
         packed = pack_positions(positions)
@@ -169,30 +180,12 @@ def _seed(
     return seed
 
 
-def thresholds(
-    uncertainty: NDArray[Any], kept: NDArray[Any], config: AdaptConfig
-) -> NDArray[np.float64]:
-    """What every episode was judged by, [tasks, episodes]; the reference stage by its own end.
-
-    The threshold is an observed value: the largest uncertainty that the reference stage kept.
-    Where only improvements are accepted, it follows the best episode.
-    """
-    num_reference = config.num_reference_episodes
-    reference = np.where(kept, uncertainty, -np.inf)[:, :num_reference].max(axis=1)
-    judged_by = np.repeat(reference[:, None], uncertainty.shape[1], axis=1)
-    if config.accept == "improvement":
-        accepted = np.where(kept, uncertainty, np.inf)
-        for episode in range(num_reference + 1, uncertainty.shape[1]):
-            judged_by[:, episode] = np.minimum(judged_by[:, episode - 1], accepted[:, episode - 1])
-    return judged_by
-
-
-def _scene(run: RunDir, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _scene(run: Run, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Goals and some logged trajectories, where positions are drawn."""
     if not any("paths" in seed for method in methods for seed in method["seeds"]):
         return None
     try:
-        dataset = load_dataset(run)
+        dataset = run.find_data()
     except IdaqError:
         dataset = None
     if dataset is None:
@@ -214,19 +207,18 @@ def _scene(run: RunDir, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _progress(run: RunDir, summary: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+def _progress(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
     """How far the run is."""
-    seeds = run.seeds()
-    total = int(config.get("train", {}).get("num_updates", 0))
+    seeds, total, place = run.seeds(), _num_updates(run) or 0, run.directory
     trained = []
     for seed in seeds:
-        if run.agent_file(seed).is_file() or not run.checkpoints.is_dir():
+        if place.agent_file(seed).is_file() or not place.checkpoints.is_dir():
             trained.append(total)
         else:
-            lines = read_metrics(run.seed(seed) / FILE_NAME)
+            lines = read_metrics(place.seed(seed) / FILE_NAME)
             trained.append(int(lines[-1]["update"]) if lines else 0)
     complete = {row["method"] for row in summary["rows"]}
-    unfinished = [name for name in run.adapt_names() if name not in complete]
+    unfinished = [name for name in place.adapt_names() if name not in complete]
     if sum(trained) < total * len(seeds) or not seeds:
         state = "training"
     else:

@@ -1,19 +1,16 @@
 """The saved results of a run, as the figures need them."""
 
-import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.config import from_dict
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.labels import subject_of
+from idaq.runs.results import RawResults, adaptation_config, load_results, reference_thresholds
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import per_seed_mean
-from idaq.runs.summary import RawResults, data_quality, load_results, method_order, subject_of
-from idaq.settings import AdaptConfig
-from idaq.storage.dataset import METADATA_FILE, Dataset, open_dataset
+from idaq.runs.summary import complete_names, data_quality
 
 DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
 
@@ -48,10 +45,7 @@ class MethodResults:
         The saved `threshold` is that at the end; where only improvements are accepted it has
         followed the best episode since.
         """
-        reference = slice(0, self.num_reference_episodes)
-        kept = self.first["kept"][task, reference]
-        values = self.first["uncertainty"][task, reference][kept]
-        return float(values.max()) if len(values) else math.nan
+        return float(reference_thresholds(self.first, self.num_reference_episodes)[task])
 
 
 @dataclass(frozen=True)
@@ -100,54 +94,34 @@ class RunResults:
         )
 
 
-def load_run(run: RunDir) -> RunResults:
+def load_run(run: RunPlace) -> RunResults:
     """Read all complete results of a run."""
-    identity = run.manifest()["identity"]
+    run = Run.open(run)
     seeds = run.seeds()
-    methods = {
-        name: _load_method(run, name, seeds)
-        for name in sorted(run.adapt_names(), key=method_order)
-        if seeds and all(run.result_file(name, seed).is_file() for seed in seeds)
-    }
-    if not methods:
+    names = complete_names(run.directory, seeds)
+    if not names:
         raise IdaqError(
             f"'{run.path}' has no complete adaptation results to draw.",
             f"Make some with `idaq adapt {run.path}`, or finish the run with --resume.",
         )
     return RunResults(
-        family=identity["family"],
-        algo=identity["algo"],
-        quality=data_quality(run),
-        split=identity["split"],
+        family=run.identity.family,
+        algo=run.identity.algo,
+        quality=data_quality(run.directory),
+        split=run.identity.split,
         seeds=seeds,
-        methods=methods,
+        methods={name: _load_method(run, name, seeds) for name in names},
     )
 
 
-def _load_method(run: RunDir, name: str, seeds: list[int]) -> MethodResults:
-    file = run.adapt(name) / "config.json"
-    saved = read_json(file)
-    values = saved.get("config") if isinstance(saved, dict) else None
-    config = from_dict(AdaptConfig, values, f"'{file}': config")
+def _load_method(run: Run, name: str, seeds: list[int]) -> MethodResults:
+    config = adaptation_config(run.directory, name)
     results = [load_results(run, name, seed) for seed in seeds]
     for seed, arrays in zip(seeds, results, strict=True):
         absent = [array for array in DRAWN_ARRAYS if array not in arrays]
         if absent:
             raise IdaqError(
-                f"'{run.result_file(name, seed)}' lacks {', '.join(absent)}.",
+                f"'{run.directory.result_file(name, seed)}' lacks {', '.join(absent)}.",
                 "Remove it and adapt again with --resume.",
             )
     return MethodResults(name, config.num_reference_episodes, results)
-
-
-def load_dataset(run: RunDir) -> Dataset | None:
-    """The data that the run was trained on, if it is still where it was."""
-    manifest = run.manifest()
-    identity, trained_on = manifest["identity"], manifest["provenance"].get("dataset")
-    place = Path(trained_on) if trained_on else run.data
-    if not (place / METADATA_FILE).is_file():
-        return None
-    dataset = open_dataset(place)
-    fingerprint = identity["data"].get("sha256", dataset.fingerprint)
-    is_same = dataset.family == identity["family"] and dataset.fingerprint == fingerprint
-    return dataset if is_same else None

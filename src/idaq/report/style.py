@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from idaq.adapt.methods import label_of_method
-from idaq.algos.entries import default_algorithm, label_of
+from idaq.runs.labels import label_of_method
 from idaq.storage.outputs import PICTURE, PICTURE_MARK, output_file
 
 if TYPE_CHECKING:
@@ -83,17 +82,14 @@ _OTHER_COLOURS = ("#56B4E9", "#8C6D31", "#5E3C99", "#B2182B")
 _OTHER_MARKERS = ("P", "X", "<", ">", "*")
 
 
-def looks(names: list[str], algorithm: str | None = None) -> dict[str, Look]:
+def looks(names: list[str], algorithm: str = "") -> dict[str, Look]:
     """A look for every method of an algorithm's agents, by the labels that their entries give."""
-    algorithm_label = label_of(algorithm or default_algorithm())
     others = [name for name in names if name not in SHAPES]
     shapes = {name: SHAPES[name] for name in names if name in SHAPES}
     for index, name in enumerate(others):
         colour = _OTHER_COLOURS[index % len(_OTHER_COLOURS)]
         shapes[name] = Shape(colour, _OTHER_MARKERS[index % len(_OTHER_MARKERS)])
-    return {
-        name: Look(label_of_method(name, algorithm_label), *shape) for name, shape in shapes.items()
-    }
+    return {name: Look(label_of_method(name, algorithm), *shape) for name, shape in shapes.items()}
 
 
 def pale(colour: str) -> str:

@@ -6,15 +6,14 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from idaq.algos.entries import default_algorithm
 from idaq.bench.paper import Published, published, published_score
-from idaq.runs.summary import subject_of
+from idaq.runs.labels import subject_of
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """One row per method of a run's summary."""
     seeds = summary["seeds"]
-    algo = next((row["algo"] for row in summary["rows"]), default_algorithm())
+    algo = next((row["algo"] for row in summary["rows"]), "")
     subject = subject_of(summary["family"], summary.get("quality", "expert"), algo)
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(

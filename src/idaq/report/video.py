@@ -1,38 +1,20 @@
-"""Videos of adaptation: episodes of a simulator, run again before a camera.
+"""Videos of adaptation: episodes side by side, as `idaq.runs.replay` filmed them.
 
-`RUN/videos/NAME-task-00.gif` shows side by side the first episode on one test task, the selected
-one (that of the lowest uncertainty, before the final one), and the final one. The results of a
-simulator hold no observations, so the episodes are run again with the same agent, hypothesis, task
-and key; where one of them does not return what the results say, no video is written.
-
-MuJoCo decides where it draws when it is first imported, so a fresh process does the drawing.
+`RUN/videos/NAME-task-00.gif` shows the first episode on one test task, the selected one (that of
+the lowest uncertainty, before the final one), and the final one.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
-from numpy.typing import NDArray
 
-from idaq.algos.entries import make_algorithm
-from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
-from idaq.envs import get_family
-from idaq.envs.family import HostFamily, is_host_family
-from idaq.errors import IdaqError
-from idaq.runs.adaptation import adaptation_key, load_agent
-from idaq.runs.directory import RunDir
-from idaq.runs.summary import RawResults, load_results
-from idaq.runs.training import run_config, split_of
+from idaq.runs.replay import Footage, check_replay, film, place_of
+from idaq.runs.results import RawResults, load_results
+from idaq.runs.run import Run, RunPlace
 from idaq.storage.outputs import GENERATOR, VIDEO, output_file
-from idaq.types import TaskSplit
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,17 +22,6 @@ if TYPE_CHECKING:
 
 MAX_FRAMES = 100  # of an episode, beside the one before its first step
 FRAME_MS, LAST_FRAME_MS = 60, 2_000
-RETURN_RTOL, RETURN_ATOL = 1e-5, 1e-3  # float32 sums of the same rewards
-
-WAYS_TO_DRAW = ("egl", "osmesa")  # values of MUJOCO_GL that need no screen, the quick one first
-PROBE_TIMEOUT_S = 60
-PROBE = """
-import mujoco
-model = mujoco.MjModel.from_xml_string("<mujoco/>")
-renderer = mujoco.Renderer(model, 8, 8)
-renderer.update_scene(mujoco.MjData(model))
-renderer.render()
-"""
 
 FONT_SIZE, LINE = 14, 20  # pixels
 MARGIN, GAP = 10, 6
@@ -61,90 +32,34 @@ SUCCESS = "#008561"
 NUM_COLOURS = 256  # as many as a GIF can have
 
 
-class Footage(NamedTuple):
-    """What a camera saw of one episode."""
-
-    frames: NDArray[np.uint8]  # [pictures, height, width, 3]: the start, then every `every` steps
-    rewards: NDArray[np.float32]  # [steps]
-    success: NDArray[np.bool_]  # [steps]
-
-    @property
-    def first_success(self) -> int | None:
-        """The step that first succeeded, counted from 1."""
-        return int(np.argmax(self.success)) + 1 if self.success.any() else None
-
-
-@dataclass(frozen=True)
-class FilmUnit:
-    """One episode of an agent before a camera; work for a worker that has done nothing else."""
-
-    episode: PolicyUnit  # of one row
-    gl: str  # what MUJOCO_GL is to be
-    every: int  # steps from one picture to the next
-
-    def run(self) -> Footage:
-        os.environ["MUJOCO_GL"] = self.gl  # before anything imports MuJoCo
-        (row,) = self.episode.rows
-        actions, valid = (field[0] for field in _actions(self.episode))
-        env = _simulator(self.episode.family)
-        seed = reset_seed(self.episode.keys[row])
-        env.reset(seed=seed, options={"task": int(self.episode.tasks[row])})
-        frames, rewards, success = [np.array(env.render())], [], []
-        for step, action in enumerate(actions[valid], start=1):
-            _, reward, _, _, info = env.step(action)
-            rewards.append(reward)
-            success.append(bool(info.get("success", False)))
-            if step % self.every == 0 or step == valid.sum():
-                frames.append(np.array(env.render()))
-        return Footage(np.stack(frames), np.asarray(rewards, np.float32), np.asarray(success, bool))
-
-
-def _actions(unit: PolicyUnit) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    episodes = unit.run()
-    return episodes.action, episodes.valid
-
-
-@lru_cache(maxsize=1)
-def _simulator(family: HostFamily) -> Any:
-    return family.make_env("rgb_array")
-
-
 # --- What is shown ---
 
 
-def check_video(run: RunDir, task: int | None = None) -> None:
+def check_video(run: RunPlace, task: int | None = None) -> None:
     """Everything that can be known to be wrong with a video before there are results."""
-    _family(run)
-    if run.seeds():
-        _place(run, task)
-    _offscreen_gl(os.environ.get("MUJOCO_GL"))
+    check_replay(Run.open(run), task)
 
 
-def write_video(run: RunDir, name: str, task: int | None = None) -> Path:
+def write_video(run: RunPlace, name: str, task: int | None = None) -> Path:
     """Film the first seed's episodes of one test task (of none given: the first one)."""
-    check_video(run, task)
-    family, seed = _family(run), run.seeds()[0]
-    place, split = _place(run, task)
+    run = Run.open(run)
+    check_replay(run, task)
+    spec, seed, (place, split) = run.family.spec, run.seeds()[0], place_of(run, task)
     results = load_results(run, name, seed)
     chosen = choose_episodes(results, place)
-    every = -(-family.spec.horizon // MAX_FRAMES)
-    with WorkerPool(1) as pool:
-        episodes = [_episode(run, family, results, split, i, place, pool) for i in chosen]
-        gl = _offscreen_gl(os.environ.get("MUJOCO_GL"))
-        footage = list(pool.results([FilmUnit(episode, gl, every) for episode in episodes]))
+    every = -(-spec.horizon // MAX_FRAMES)
+    footage = film(run, name, chosen, task=task, every=every)
     shown = int(split.test[place])
-    for index, film in zip(chosen, footage, strict=True):
-        _check_return(name, shown, index, film, float(results["returns"][place, index]))
-    kind = "test task" if run.manifest()["identity"]["split"] == "test" else "held-out task"
+    kind = "test task" if run.identity.split == "test" else "held-out task"
     images = draw_frames(
-        [f"{family.name}, {kind} {shown}", f"adaptation by {name}, agent of seed {seed}"],
+        [f"{run.identity.family}, {kind} {shown}", f"adaptation by {name}, agent of seed {seed}"],
         [
-            Panel(film, *_caption(roles, index, results, film, family.spec.has_success))
-            for (index, roles), film in zip(chosen.items(), footage, strict=True)
+            Panel(each, *_caption(roles, index, results, each, spec.has_success))
+            for (index, roles), each in zip(chosen.items(), footage, strict=True)
         ],
         every,
     )
-    file = run.video_file(name, shown)
+    file = run.directory.video_file(name, shown)
     write_gif(file, images)
     return file
 
@@ -180,104 +95,6 @@ def _caption(
         step = film.first_success
         outcome += ", no success" if step is None else f", success at step {step}"
     return title, f"{index + 1} of {num_episodes}: {meaning}", outcome
-
-
-def _family(run: RunDir) -> HostFamily:
-    family = get_family(run.manifest()["identity"]["family"])
-    if not is_host_family(family):
-        raise IdaqError(
-            f"'{family.name}' has no camera, so there is no video of it.",
-            "Leave out --video; `idaq report` draws its episodes.",
-        )
-    return family
-
-
-def _place(run: RunDir, task: int | None) -> tuple[int, TaskSplit]:
-    """Which of the first seed's test tasks `task` is, and what they are."""
-    seed = run.seeds()[0]
-    split = split_of(run, _family(run), seed)
-    tasks = split.test.tolist()
-    if task is not None and task not in tasks:
-        raise IdaqError(
-            f"Task {task} is no test task of seed {seed}.",
-            f"Give one of {', '.join(map(str, tasks))} as --video-task.",
-        )
-    return (0 if task is None else tasks.index(task)), split
-
-
-def _episode(
-    run: RunDir,
-    family: HostFamily,
-    results: RawResults,
-    split: TaskSplit,
-    index: int,
-    place: int,
-    pool: WorkerPool,
-) -> PolicyUnit:
-    """The episode as `idaq.engine.meta_test` had it run: same key, same row of the same batch."""
-    if "hypotheses" not in results:
-        raise IdaqError(
-            "These results hold no hypotheses to run again: adapted weights are too large to save.",
-            "Videos are of algorithms with a context encoder or a belief.",
-        )
-    seed, algorithm = run.seeds()[0], make_algorithm(run_config(run).algorithm, family.spec)
-    agent = load_agent(run, algorithm, seed, len(split.train))
-    keys = jax.random.split(jax.random.fold_in(adaptation_key(seed), 1 + index), len(split.test))
-    first = place - place % UNIT_EPISODES
-    batch = slice(first, first + UNIT_EPISODES)
-    return PolicyUnit(
-        family=family,
-        policy=algorithm,
-        agent_file=pool.share_agent(agent),
-        hypotheses=results["hypotheses"][batch, index],
-        tasks=np.asarray(split.test[batch], np.int64),
-        keys=np.asarray(jax.random.key_data(keys))[batch],
-        rows=(place - first,),
-    )
-
-
-def _check_return(name: str, task: int, index: int, film: Footage, saved: float) -> None:
-    replayed = float(film.rewards.sum())
-    if not np.isclose(replayed, saved, rtol=RETURN_RTOL, atol=RETURN_ATOL):
-        raise IdaqError(
-            f"Episode {index + 1} of '{name}' on task {task} returns {replayed:,.3f} when it is "
-            f"run again, and the saved results say {saved:,.3f}.",
-            "Episodes repeat exactly with the versions and on the kind of machine that made the "
-            "results; make the video there, or adapt again here under another --name.",
-        )
-
-
-# --- Where MuJoCo draws ---
-
-
-@cache
-def _offscreen_gl(wanted: str | None) -> str:
-    """A value of MUJOCO_GL with which MuJoCo draws without a screen: `wanted`, or what works."""
-    if find_spec("mujoco") is None:
-        raise IdaqError("A video needs MuJoCo.", "Install it with `pip install 'idaq[metaworld]'`.")
-    ways = (wanted.strip().lower(),) if wanted else WAYS_TO_DRAW
-    for way in ways:
-        if _can_draw(way):
-            return way
-    raise IdaqError(
-        f"MuJoCo cannot draw without a screen here (tried MUJOCO_GL={' and '.join(ways)}).",
-        "On a machine with a GPU install its EGL library and set MUJOCO_GL=egl; on any other "
-        "`apt install libosmesa6` and set MUJOCO_GL=osmesa. Or leave out --video.",
-    )
-
-
-def _can_draw(way: str) -> bool:
-    """Try it in a process of its own: what fails in a graphics library may end the process."""
-    try:
-        attempt = subprocess.run(
-            [sys.executable, "-c", PROBE],
-            env={**os.environ, "MUJOCO_GL": way},
-            capture_output=True,
-            timeout=PROBE_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return attempt.returncode == 0
 
 
 # --- How it looks ---

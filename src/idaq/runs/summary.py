@@ -10,69 +10,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.algos.entries import PAPER_METHODS, default_algorithm
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, read_json
+from idaq.runs.directory import RunDir
+from idaq.runs.labels import method_order
+from idaq.runs.results import load_results
+from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_interval, capped_score, normalised_score, per_seed_mean
 from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_json, read_object
 from idaq.storage.describe import successful_return
 
-_REMEDY = "Remove it and adapt again with --resume."
 _MEANS = ("success", "score", "score_capped", "score_dataset")  # beside that of the return
 _NO_SUCCESS = ("success", None)  # of a family that has none
-RawResults = dict[str, NDArray[Any]]
 
 
-def load_results(run: RunDir, name: str, seed: int) -> RawResults:
-    """The raw arrays of one seed, [tasks, ...]."""
-    file = run.result_file(name, seed)
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            results = dict(arrays)
-    except Exception as error:  # whatever a damaged file makes of numpy's reader
-        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
-    returns = results.get("returns")
-    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
-        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
-    return results
-
-
-def summarise(run: RunDir) -> dict[str, Any]:
+def summarise(run: RunPlace) -> dict[str, Any]:
     """Compute the summary of all results that there are, write it, and return it.
 
     It has the saved rows that could not be computed any more (see `without_results`).
     """
+    run = Run.open(run)
     summary, saved = summary_of(run), _saved_summary(run)
     if saved is None or not (kept := _only_saved(run, saved, summary)):
-        write_json(run.summary_file, summary)
+        write_json(run.directory.summary_file, summary)
         return summary
     if summary["rows"] and summary["seeds"] != saved["seeds"]:
         return summary
     rows = {row["method"]: row for row in summary["rows"]} | kept
     merged = {
         **summary,
-        "quality": summary["quality"] if run.dataset_file.is_file() else saved["quality"],
+        "quality": summary["quality"] if run.directory.dataset_file.is_file() else saved["quality"],
         "seeds": saved["seeds"],
         "rows": [rows[name] for name in sorted(rows, key=method_order)],
     }
     if merged != saved:
-        write_json(run.summary_file, merged)
+        write_json(run.directory.summary_file, merged)
     return merged
 
 
-def without_results(run: RunDir) -> list[str]:
+def without_results(run: Run) -> list[str]:
     """The methods whose saved rows are all that there is of them."""
     saved = _saved_summary(run) or {"seeds": [], "rows": []}
     names = [row["method"] for row in saved["rows"]]
     return [name for name in names if not _has_results(run, name, saved["seeds"])]
 
 
-def _saved_summary(run: RunDir) -> dict[str, Any] | None:
+def _saved_summary(run: Run) -> dict[str, Any] | None:
     """The summary on disk, or None where there is none or it is damaged."""
-    if not run.summary_file.is_file():
+    if not run.directory.summary_file.is_file():
         return None
     try:
-        saved = read_json(run.summary_file)
+        saved = read_json(run.directory.summary_file)
     except IdaqError:
         return None
     if not isinstance(saved, dict):
@@ -108,7 +96,7 @@ def _is_value(name: str, value: Any) -> bool:
 
 
 def _only_saved(
-    run: RunDir, saved: dict[str, Any], summary: dict[str, Any]
+    run: Run, saved: dict[str, Any], summary: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """The saved rows, by method, that say what nothing else does."""
     computed = {row["method"]: row for row in summary["rows"]}
@@ -123,55 +111,49 @@ def _only_saved(
     }
 
 
-def _has_results(run: RunDir, name: str, seeds: list[int]) -> bool:
+def _has_results(run: Run, name: str, seeds: list[int]) -> bool:
     """Whether a row of these seeds can be computed again."""
     if not set(seeds) <= set(run.seeds()):
         return False
-    files = [run.adapt(name) / "config.json", *(run.result_file(name, seed) for seed in seeds)]
+    place = run.directory
+    files = [place.adapt_config_file(name), *(place.result_file(name, seed) for seed in seeds)]
     return all(file.is_file() for file in files)
 
 
-def summary_of(run: RunDir) -> dict[str, Any]:
+def summary_of(run: Run) -> dict[str, Any]:
     """The summary of all results that there are."""
-    identity = run.manifest()["identity"]
-    seeds = run.seeds()
-    rows = []
-    for name in sorted(run.adapt_names(), key=method_order):
-        done = [seed for seed in seeds if run.result_file(name, seed).is_file()]
-        if done == seeds and seeds:
-            rows.append(_row(run, identity["algo"], name, seeds))
+    identity, seeds = run.identity, run.seeds()
     return {
-        "family": identity["family"],
-        "quality": data_quality(run),
-        "preset": identity["preset"],
-        "split": identity["split"],
+        "family": identity.family,
+        "quality": data_quality(run.directory),
+        "preset": identity.preset,
+        "split": identity.split,
         "seeds": seeds,
-        "rows": rows,
+        "rows": [_row(run, name, seeds) for name in complete_names(run.directory, seeds)],
     }
+
+
+def complete_names(run: RunDir, seeds: list[int]) -> list[str]:
+    """The adaptations that have results of all seeds, in the order in which tables list them."""
+    if not seeds:
+        return []
+    is_complete = {
+        name: all(run.result_file(name, seed).is_file() for seed in seeds)
+        for name in run.adapt_names()
+    }
+    return sorted((name for name in is_complete if is_complete[name]), key=method_order)
 
 
 def data_quality(run: RunDir) -> str:
     """The quality of the data that a run was trained on."""
-    data = read_json(run.dataset_file) if run.dataset_file.is_file() else {}
+    data = read_object(run.dataset_file) if run.dataset_file.is_file() else {}
     return str(data.get("quality") or "expert")
 
 
-def subject_of(family: str, quality: str, algo: str) -> str:
-    """What a run is about, in words; expert data and FOCAL go without saying."""
-    data = [] if quality == "expert" else [f"{quality} data"]
-    return ", ".join([family, *data, *([] if algo == default_algorithm() else [algo])])
-
-
-def method_order(name: str) -> tuple[int, str]:
-    """The paper's methods first, in its order; then the others by name."""
-    known = PAPER_METHODS.index(name) if name in PAPER_METHODS else len(PAPER_METHODS)
-    return known, name
-
-
-def _row(run: RunDir, algo: str, name: str, seeds: list[int]) -> dict[str, Any]:
-    values = seed_values(run, name, seeds)
+def _row(run: Run, name: str, seeds: list[int]) -> dict[str, Any]:
+    values = seed_values(run.directory, name, seeds)
     shape = load_results(run, name, seeds[0])["returns"].shape
-    row: dict[str, Any] = {"algo": algo, "method": name}
+    row: dict[str, Any] = {"algo": run.identity.algo, "method": name}
     row |= _mean_and_interval("mean", "ci95", values.pop("mean"))
     row |= {"success": None, "episodes": int(shape[1]), "tasks": int(shape[0])}
     for what, per_seed in values.items():
@@ -185,6 +167,7 @@ def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[n
     `mean` is the return and, where the family has success, `success` and the scores are there:
     `score` is the return over that of the successful logged episodes of the same tasks (where
     there are any), `score_capped` the same and at most 1, `score_dataset` over the dataset's mean.
+    There are no scores relative to a return that is not positive.
     """
     results = [load_results(run, name, seed) for seed in seeds]
     if len({r["returns"].shape for r in results}) > 1:
@@ -206,18 +189,15 @@ def _scores(
 ) -> dict[str, NDArray[np.float64]]:
     if not run.dataset_file.is_file():
         return {}
-    data = read_json(run.dataset_file)
-    expert = [successful_return(data, each) for each in tasks]
+    data = read_object(run.dataset_file)
+    expert = [successful_return(data, each) or 0.0 for each in tasks]
     values: dict[str, NDArray[np.float64]] = {}
-    if all(value is not None for value in expert):
+    if all(reference > 0.0 for reference in expert):
         pairs = [(returns[None], value) for returns, value in zip(final, expert, strict=True)]
-        values["score"] = np.concatenate(
-            [normalised_score(r, v) for r, v in pairs if v is not None]
-        )
-        values["score_capped"] = np.concatenate(
-            [capped_score(r, v) for r, v in pairs if v is not None]
-        )
-    values["score_dataset"] = normalised_score(final, data["mean_return"])
+        values["score"] = np.concatenate([normalised_score(r, v) for r, v in pairs])
+        values["score_capped"] = np.concatenate([capped_score(r, v) for r, v in pairs])
+    if data["mean_return"] > 0.0:
+        values["score_dataset"] = normalised_score(final, data["mean_return"])
     return values
 
 

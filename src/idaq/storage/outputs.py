@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from idaq.errors import IdaqError
-from idaq.runs.directory import OWN_FILES
 from idaq.storage.atomic import atomic_file, writing
+from idaq.storage.layout import KEPT_BY, POLICIES, RUN
 
-KEPT_BY = ("run.json", "metadata.json", "ladder.json")  # runs, datasets, behaviour policies
 HEAD_BYTES = 4096  # where a page or a picture says who made it
 MAX_JSON_BYTES = 1 << 24
 GENERATOR = "idaq"  # what every file calls the program that made it
@@ -38,7 +37,7 @@ class Kind:
     name: str
     ending: str
     is_ours: Callable[[Path], bool]
-    place: str = ""  # where runs keep theirs, one of `OWN_FILES`
+    place: str = ""  # where runs keep theirs, as in `idaq.storage.layout`
 
 
 def _is_page(file: Path) -> bool:
@@ -111,7 +110,7 @@ def _meaning(path: Path, kind: Kind, remedy: str) -> str:
                 remedy,
             )
         inside = place.relative_to(directory)
-        return next((name for name in OWN_FILES if inside.match(name)), "")
+        return next((name for name in (*RUN.files, *POLICIES.files) if inside.match(name)), "")
     return ""
 
 

@@ -5,18 +5,18 @@ fails, or that another process holds, stops no other.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from pathlib import Path
 
 from idaq.bench.cells import Cell
 from idaq.bench.progress import BenchProgress
-from idaq.bench.stages import SECONDS_BETWEEN_TRIES, CellWork
+from idaq.bench.stages import SECONDS_BETWEEN_TRIES, CellWork, record
 from idaq.bench.status import status_of
 from idaq.engine.pool import WorkerPool
-from idaq.runs.directory import BusyError
-from idaq.runs.stages import stage_threads
+from idaq.runs.schedule import run_overlapping
+from idaq.storage.lock import BusyError
 
 
 def run_local(
@@ -48,45 +48,20 @@ def _run_once(
     """Every cell once; those that another process holds are given back."""
     busy: list[Cell] = []
 
-    def settle(work: CellWork, error: Exception | None) -> None:
-        work.close()
+    def settled(cell: Cell, error: Exception | None) -> None:
         if isinstance(error, BusyError):
-            busy.append(work.cell)
-            progress.waiting(work.cell)
+            busy.append(cell)
+            progress.waiting(cell)
         elif not isinstance(error, CancelledError):  # this is where everything is being stopped
-            work.record(error)
-            progress.finished(work.cell, error)
+            record(results, cell, error)
+            progress.finished(cell, error)
 
-    def finish(work: CellWork) -> None:
-        settle(work, _attempt(work.finish))
-
-    with ExitStack() as stack:
-        pool = stack.enter_context(WorkerPool(workers))
+    with WorkerPool(workers) as pool, ExitStack() as stack:
         works = [
-            CellWork(results, cell, pool, progress.reporter(cell), progress.quiet) for cell in cells
+            CellWork(results, cell, pool, settled, progress.reporter(cell), progress.quiet)
+            for cell in cells
         ]
         for work in works:
             stack.callback(work.close)
-        collecting, adapting = stack.enter_context(stage_threads(pool))
-        data = collecting.submit(works[0].prepare)
-        adapted: list[Future[None]] = []
-        for index, work in enumerate(works):
-            error = _attempt(data.result)
-            if index + 1 < len(works):
-                data = collecting.submit(works[index + 1].prepare)
-            error = error or _attempt(work.train)
-            if error is None:
-                adapted.append(adapting.submit(finish, work))
-            else:
-                settle(work, error)
-        for future in adapted:
-            future.result()
+        run_overlapping(works, pool)
     return busy
-
-
-def _attempt(stage: Callable[[], None]) -> Exception | None:
-    try:
-        stage()
-    except Exception as error:
-        return error
-    return None

@@ -30,7 +30,6 @@ from idaq.algos.entries import (
     make_algorithm,
 )
 from idaq.algos.resolve import resolve, without_judge
-from idaq.behaviour.collect import library_versions
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.replay import Replay, empty_replay
 from idaq.behaviour.sac import Sac
@@ -39,6 +38,7 @@ from idaq.bench.speed.profile import KINDS, seconds_by_kind
 from idaq.bench.speed.stepping import NUM_SIMULATORS, measure_stepping
 from idaq.config import override
 from idaq.engine.meta_test import evaluate
+from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.train import new_state, one_seed, run_updates
 from idaq.envs import FAMILIES, get_family

@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from idaq.runs.directory import git_state
+from idaq.engine.provenance import git_state
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MARK = "src/idaq/archived_commit.txt"

@@ -1,4 +1,4 @@
-"""Adaptation on a run directory: the raw results of one method for every seed."""
+"""The adaptation stage of a run: the raw results of one method for every seed."""
 
 import re
 import time
@@ -7,26 +7,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from idaq.adapt.base import Adapter
 from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter
-from idaq.algos.base import Algorithm
-from idaq.algos.entries import make_algorithm
 from idaq.algos.resolve import judge_kind
 from idaq.config import to_dict
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import Rollouts, make_rollouts
-from idaq.envs import get_family
-from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
-from idaq.runs.directory import RunDir, read_json
-from idaq.runs.training import open_run_data, run_config, split_of
+from idaq.runs.results import save_arrays
+from idaq.runs.run import Run
 from idaq.settings import AdaptConfig, RunConfig
 from idaq.storage import checkpoint
-from idaq.storage.atomic import atomic_file, write_json
+from idaq.storage.atomic import write_json
+from idaq.storage.checked import read_json
 from idaq.storage.dataset import Dataset
 from idaq.types import Array, PyTree
 
@@ -34,14 +30,13 @@ ADAPT_STREAM = 2  # what a seed's key is folded with; training uses 0 and 1
 RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a directory of RUN/adapt
 
 
-def run_rollouts(run: RunDir, pool: WorkerPool) -> Rollouts:
+def rollouts_of(run: Run, pool: WorkerPool) -> Rollouts:
     """What a run's agents act in; its methods share the episodes that are the same."""
-    family, config = get_family(run.manifest()["identity"]["family"]), run_config(run)
-    return make_rollouts(family, make_algorithm(config.algorithm, family.spec), pool)
+    return make_rollouts(run.family, run.algorithm, pool)
 
 
-def adapt_run(
-    run: RunDir,
+def adapt(
+    run: Run,
     method: str,
     rollouts: Rollouts,
     *,
@@ -51,33 +46,32 @@ def adapt_run(
     resume: bool = False,
 ) -> None:
     """Adapt every seed's agent to its test tasks, and store the raw results under `name`."""
-    family, resolved = get_family(run.manifest()["identity"]["family"]), run_config(run)
-    config, name = config or resolved.adapt, method if name is None else name
-    algorithm = make_algorithm(resolved.algorithm, family.spec)
-    adapter = make_adapter(method, config, algorithm)
-    _check_adaptation(run, method, name, resolved, data)
-    identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
+    config, name = config or run.config.adapt, method if name is None else name
+    adapter = make_adapter(method, config, run.algorithm)
+    _check_adaptation(run, method, name, data)
+    identity = adaptation_identity(method, config, adapter)
     _check_same_results(run, name, identity, resume)
-    started = time.monotonic()
-    todo = [g for g in run.groups() if not all(run.result_file(name, s).is_file() for s in g)]
-    given = expert_source(run, data, family) if METHODS[method].is_given_logs and todo else None
+    started, place = time.monotonic(), run.directory
+    todo = [g for g in run.groups() if not all(place.result_file(name, s).is_file() for s in g)]
+    given = expert_source(run, data) if METHODS[method].is_given_logs and todo else None
     for group in todo:
-        results = adapt_group(run, rollouts, algorithm, adapter, config, group, given)
-        write_json(run.adapt(name) / "config.json", identity)
+        results = adapt_group(run, rollouts, adapter, config, group, given)
+        write_json(place.adapt_config_file(name), identity)
         for seed, arrays in zip(group, results, strict=True):
-            place = run.result_file(name, seed)
-            with atomic_file(place) as temporary, temporary.open("wb") as file:
-                np.savez_compressed(file, **arrays)
+            save_arrays(place.result_file(name, seed), arrays)
     if todo:
         run.record_time(f"adapt_{name}_s", time.monotonic() - started)
 
 
-def _check_adaptation(
-    run: RunDir, method: str, name: str, config: RunConfig, data: Path | None
-) -> None:
+def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> dict[str, Any]:
+    """What `adapt/NAME/config.json` says of the results beside it."""
+    return {"method": method, "version": adapter.version, "config": to_dict(config)}
+
+
+def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> None:
     """Everything that can be known to be wrong before an episode is run."""
-    check_method_of(config.algorithm.kind, method)
-    check_models(method, config)
+    check_method_of(run.config.algorithm.kind, method)
+    check_models(method, run.config)
     if not RESULT_NAME.fullmatch(name) or (name != method and name in METHODS):
         raise IdaqError(
             f"'{name}' cannot be the --name of results of '{method}'.",
@@ -85,7 +79,7 @@ def _check_adaptation(
         )
     if data is not None and not METHODS[method].is_given_logs:
         raise IdaqError(f"'{method}' takes no --data.", "Only expert-context is given a dataset.")
-    missing = [seed for seed in run.seeds() if not run.agent_file(seed).is_file()]
+    missing = [seed for seed in run.seeds() if not run.directory.agent_file(seed).is_file()]
     if missing or not run.seeds():
         raise IdaqError(
             f"'{run.path}' has not finished training (seeds {missing or 'none'}).",
@@ -102,26 +96,25 @@ def check_models(method: str, config: RunConfig) -> None:
         )
 
 
-def _check_same_results(run: RunDir, name: str, identity: dict[str, Any], resume: bool) -> None:
-    file = run.adapt(name) / "config.json"
+def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: bool) -> None:
+    file = run.directory.adapt_config_file(name)
     if not file.is_file():
         return
     if not resume:
         raise IdaqError(
-            f"'{run.adapt(name)}' holds results already.",
+            f"'{file.parent}' holds results already.",
             "Add --resume to complete or show them, or give other ones another --name.",
         )
     if read_json(file) != identity:
         raise IdaqError(
-            f"'{run.adapt(name)}' was made with other options.",
+            f"'{file.parent}' was made with other options.",
             "Give the same ones, or store these under another --name.",
         )
 
 
 def adapt_group(
-    run: RunDir,
+    run: Run,
     rollouts: Rollouts,
-    algorithm: Algorithm,
     adapter: Adapter,
     config: AdaptConfig,
     group: list[int],
@@ -132,16 +125,15 @@ def adapt_group(
 
     With `updates`, of the agents that they were after so many.
     """
-    family = rollouts.family
-    splits = [split_of(run, family, seed) for seed in group]
+    splits = [run.split_of(seed) for seed in group]
     agents = [
-        load_agent(run, algorithm, seed, len(split.train), updates)
+        load_agent(run, seed, len(split.train), updates)
         for seed, split in zip(group, splits, strict=True)
     ]
     given = None
     if expert_data is not None:
         chosen = [
-            expert_episodes(expert_data, family, split.test, seed, config.num_expert_episodes)
+            expert_episodes(expert_data, run.family, split.test, seed, config.num_expert_episodes)
             for seed, split in zip(group, splits, strict=True)
         ]
         given = jax.tree.map(lambda *x: jnp.stack(x), *chosen)
@@ -164,16 +156,10 @@ def adaptation_key(seed: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
 
 
-def load_agent(
-    run: RunDir,
-    algorithm: Algorithm,
-    seed: int,
-    num_train_tasks: int,
-    updates: int | None = None,
-) -> PyTree:
+def load_agent(run: Run, seed: int, num_train_tasks: int, updates: int | None = None) -> PyTree:
     """A seed's trained agent, or an error where the file is another's."""
-    file = run.agent_file(seed, updates)
-    agent, header = checkpoint.load(file, algorithm.agent_shapes(num_train_tasks))
+    file = run.directory.agent_file(seed, updates)
+    agent, header = checkpoint.load(file, run.algorithm.agent_shapes(num_train_tasks))
     if header.get("seed") != seed:
         raise IdaqError(
             f"'{file}' is the agent of seed {header.get('seed')}.",
@@ -182,13 +168,12 @@ def load_agent(
     return agent
 
 
-def expert_source(run: RunDir, data: Path | None, family: TaskFamily) -> Dataset:
+def expert_source(run: Run, data: Path | None) -> Dataset:
     """The data that expert context is taken from: given, the run's own, or that trained on."""
-    trained_on = run.manifest()["provenance"].get("dataset")
-    place = data or (Path(trained_on) if trained_on else run.data)
+    place = data or run.data_place
     if not place.is_dir():
         raise IdaqError(
             f"Expert context needs the data of '{run.path}', and '{place}' is not there.",
             "Name the dataset with --data.",
         )
-    return open_run_data(run, place, family)
+    return run.open_data(place)

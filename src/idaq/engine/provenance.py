@@ -1,0 +1,54 @@
+"""What made a result: versions of libraries, the state of the source, the device.
+
+Provenance is written beside results for people to read. It decides nothing.
+"""
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from idaq.engine.device import find_device
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_LIBRARIES = ("idaq", "jax", "jaxlib", "numpy", "mujoco", "metaworld")
+
+
+def find_provenance() -> dict[str, Any]:
+    """Versions, source and device of this process."""
+    device = find_device()
+    return {
+        "versions": library_versions(),
+        "git": git_state(),
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def library_versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def git_state(source: Path = _PACKAGE) -> dict[str, Any] | None:
+    """The commit of the source that runs, where it is a checkout or comes from `git archive`."""
+    archived = (source / "archived_commit.txt").read_text(encoding="ascii").strip()
+    if not archived.startswith("$"):
+        return {"commit": archived, "modified": None}  # since then, which nobody knows
+    try:
+        commit = _git(source, "rev-parse", "HEAD")
+        changed = _git(source, "status", "--porcelain", "--untracked-files=no", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return {"commit": commit, "modified": bool(changed)}
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

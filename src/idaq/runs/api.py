@@ -1,0 +1,119 @@
+"""The stages from Python: what `idaq run`, `idaq train` and `idaq adapt` do.
+
+A run directory may be given as a `RunDir`, a path or a string. A family that is nowhere registered
+is given as an object; runs of other families find theirs by name.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from idaq.algos.resolve import resolve
+from idaq.behaviour.collect import DEFAULT_TRAJECTORIES
+from idaq.behaviour.quality import Quality
+from idaq.engine.device import find_device
+from idaq.engine.pool import WorkerPool
+from idaq.envs import get_family
+from idaq.envs.family import TaskFamily
+from idaq.errors import IdaqError
+from idaq.runs.adapt_stage import adapt, rollouts_of
+from idaq.runs.directory import RunDir
+from idaq.runs.job import Job, Say, run_jobs
+from idaq.runs.recipe import Recipe, Split
+from idaq.runs.run import Run, RunPlace, check_dataset_family
+from idaq.runs.summary import summarise
+from idaq.runs.train_stage import Seeds, train
+from idaq.settings import AdaptConfig, RunConfig
+from idaq.storage.dataset import open_dataset, read_metadata
+
+
+def run_all(
+    run: RunDir | Path | str,
+    family: TaskFamily,
+    *,
+    preset: str = "default",
+    config: RunConfig | None = None,
+    methods: Sequence[str] = (),
+    seeds: Seeds | None = None,
+    trajectories: int = DEFAULT_TRAJECTORIES,
+    data_seed: int = 0,
+    quality: Quality = "expert",
+    policies: Path | None = None,
+    split: Split = "test",
+    resume: bool = False,
+    workers: int = 0,
+    quiet: bool = False,
+    say: Say = lambda _: None,
+) -> dict[str, Any]:
+    """The main job on one family, data to summary: what `idaq run FAMILY` does."""
+    job = Job(
+        run=run,
+        family=family,
+        preset=preset,
+        config=config or resolve(preset, family),
+        methods=methods,
+        seeds=seeds or Seeds(),
+        trajectories=trajectories,
+        data_seed=data_seed,
+        quality=quality,
+        policies=policies,
+        split=split,
+        resume=resume,
+    )
+    (outcome,) = run_jobs([job], workers=workers, quiet=quiet, say=say)
+    if isinstance(outcome, IdaqError):
+        raise outcome
+    return outcome.summary
+
+
+def train_all(
+    run: RunDir | Path | str,
+    data: Path | str,
+    *,
+    family: TaskFamily | None = None,
+    preset: str = "default",
+    config: RunConfig | None = None,
+    seeds: Seeds | None = None,
+    split: Split = "test",
+    resume: bool = False,
+    quiet: bool = False,
+) -> Run:
+    """Train agents on a dataset: what `idaq train` does. Returns the run, to adapt it."""
+    family = family or dataset_family(Path(data))
+    dataset = open_dataset(Path(data), family.spec)
+    check_dataset_family(dataset, family)
+    recipe = Recipe(
+        family=family,
+        preset=preset,
+        config=config or resolve(preset, family),
+        data={"sha256": dataset.fingerprint},
+        split=split,
+    )
+    with Run.claim(run, recipe, resume=resume, dataset=dataset) as claimed:
+        train(claimed, dataset, seeds or Seeds(), quiet)
+    return claimed
+
+
+def adapt_all(
+    run: RunPlace,
+    method: str,
+    *,
+    family: TaskFamily | None = None,
+    config: AdaptConfig | None = None,
+    name: str | None = None,
+    data: Path | None = None,
+    resume: bool = False,
+    workers: int = 0,
+) -> dict[str, Any]:
+    """Adapt a run's agents with one method: what `idaq adapt` does. Returns the summary."""
+    run = Run.open(run, family)  # before a lock is left in a directory that is no run
+    find_device()
+    with run.held(), WorkerPool(workers) as pool:
+        rollouts = rollouts_of(run, pool)
+        adapt(run, method, rollouts, config=config, name=name, data=data, resume=resume)
+        return summarise(run)
+
+
+def dataset_family(path: Path) -> TaskFamily:
+    """The task family that a dataset is of."""
+    return get_family(read_metadata(path)["family"])

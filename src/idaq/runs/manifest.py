@@ -1,0 +1,98 @@
+"""`run.json`, typed: what a run is (its identity), and what made it (its provenance)."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from idaq.errors import IdaqError
+from idaq.storage.checked import REMEDY
+from idaq.storage.claim import Json
+from idaq.storage.claim import read_manifest as read_claim
+from idaq.storage.layout import MANIFEST_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Everything that decides a run's numbers, besides its seeds."""
+
+    family: str
+    family_version: int
+    algo: str
+    algo_version: int
+    preset: str
+    split: str  # of the tasks: test, or validation
+    data: Json  # the recipe that its own data is collected by, or the sha256 of what it was given
+    config: Json  # as it is saved; `Run.config` is what it says
+
+    def to_json(self) -> Json:
+        """As `run.json` has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitState:
+    """The commit of the source, and whether it was changed since; None where nobody knows."""
+
+    commit: str
+    modified: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What made a run. It decides nothing, and older runs may lack any of it."""
+
+    versions: dict[str, str]
+    git: GitState | None
+    device: str | None
+    dataset: Path | None  # that the run was given; None where it collected its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a run directory says of itself."""
+
+    identity: Identity
+    provenance: Provenance
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What a run directory says of itself, or an error where it is none."""
+    return parse_manifest(read_checked(directory), directory)
+
+
+def read_checked(directory: Path) -> Json:
+    """The JSON of `run.json`, checked, and as it is written today."""
+    manifest = read_claim(directory)
+    identity = manifest["identity"]
+    for key, kind in Identity.__annotations__.items():
+        if not isinstance(identity.get(key), dict if kind is Json else kind):
+            raise IdaqError(f"'{directory / MANIFEST_FILE}' has no usable '{key}'.", REMEDY)
+    algorithm = identity["config"].get("algorithm")
+    if isinstance(algorithm, dict):  # before there were several, it was not named there
+        algorithm.setdefault("kind", identity["algo"])
+    return manifest
+
+
+def parse_manifest(manifest: Json, directory: Path) -> Manifest:
+    """The types of a checked manifest."""
+    identity = {key: manifest["identity"][key] for key in Identity.__annotations__}
+    provenance = manifest["provenance"]
+
+    def given(key: str, kind: type) -> Any:
+        value = provenance.get(key)
+        if value is not None and not isinstance(value, kind):
+            raise IdaqError(f"'{directory / MANIFEST_FILE}' has no usable '{key}'.", REMEDY)
+        return value
+
+    git, dataset = given("git", dict), given("dataset", str)
+    return Manifest(
+        identity=Identity(**identity),
+        provenance=Provenance(
+            versions=given("versions", dict) or {},
+            git=GitState(commit=str(git.get("commit")), modified=git.get("modified"))
+            if git
+            else None,
+            device=given("device", str),
+            dataset=Path(dataset) if dataset else None,
+        ),
+    )

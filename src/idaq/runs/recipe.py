@@ -1,0 +1,58 @@
+"""What a run is to be, before it has a directory."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from idaq.algos.base import Algorithm
+from idaq.algos.entries import make_algorithm
+from idaq.config import to_dict
+from idaq.envs.family import TaskFamily, reward_function
+from idaq.errors import IdaqError
+from idaq.runs.manifest import Identity
+from idaq.settings import RunConfig
+
+Split = Literal["test", "validation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides a run's numbers, besides its seeds."""
+
+    family: TaskFamily
+    preset: str
+    config: RunConfig
+    data: dict[str, Any]  # as `Identity.data`
+    split: Split
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return make_algorithm(self.config.algorithm, self.family.spec)
+
+    @cached_property
+    def identity(self) -> Identity:
+        return Identity(
+            family=self.family.name,
+            family_version=self.family.version,
+            algo=self.algorithm.name,
+            algo_version=self.algorithm.version,
+            preset=self.preset,
+            split=self.split,
+            data=self.data,
+            config=to_dict(self.config),
+        )
+
+    def check(self) -> None:
+        """Everything that can be known to be wrong before an update is done."""
+        last_phase, num_updates = self.algorithm.phases[-1][0], self.config.train.num_updates
+        if last_phase >= num_updates:
+            raise IdaqError(
+                f"The run has {num_updates:,} updates, and '{self.algorithm.name}' trains its "
+                f"policy from update {last_phase:,} on.",
+                "Raise --updates, or shorten the phases before (--set algorithm.vae_updates=...).",
+            )
+        if self.algorithm.relabels and reward_function(self.family) is None:
+            raise IdaqError(
+                f"'{self.family.name}' cannot compute the rewards of other tasks' transitions.",
+                "Train with --set algorithm.relabel=false.",
+            )

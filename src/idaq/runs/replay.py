@@ -1,0 +1,214 @@
+"""Episodes of a simulator, run again before a camera.
+
+The results of a simulator hold no observations, so an episode is run again with the same agent,
+hypothesis, task and key; where it does not return what the results say, it is refused.
+
+MuJoCo decides where it draws when it is first imported, so a fresh process does the drawing.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
+from idaq.envs.family import HostFamily, is_host_family
+from idaq.errors import IdaqError
+from idaq.runs.adapt_stage import adaptation_key, load_agent
+from idaq.runs.results import RawResults, load_results
+from idaq.runs.run import Run
+from idaq.types import TaskSplit
+
+RETURN_RTOL, RETURN_ATOL = 1e-5, 1e-3  # float32 sums of the same rewards
+
+WAYS_TO_DRAW = ("egl", "osmesa")  # values of MUJOCO_GL that need no screen, the quick one first
+PROBE_TIMEOUT_S = 60
+PROBE = """
+import mujoco
+model = mujoco.MjModel.from_xml_string("<mujoco/>")
+renderer = mujoco.Renderer(model, 8, 8)
+renderer.update_scene(mujoco.MjData(model))
+renderer.render()
+"""
+
+
+class Footage(NamedTuple):
+    """What a camera saw of one episode."""
+
+    frames: NDArray[np.uint8]  # [pictures, height, width, 3]: the start, then every `every` steps
+    rewards: NDArray[np.float32]  # [steps]
+    success: NDArray[np.bool_]  # [steps]
+
+    @property
+    def first_success(self) -> int | None:
+        """The step that first succeeded, counted from 1."""
+        return int(np.argmax(self.success)) + 1 if self.success.any() else None
+
+
+@dataclass(frozen=True)
+class FilmUnit:
+    """One episode of an agent before a camera; work for a worker that has done nothing else."""
+
+    episode: PolicyUnit  # of one row
+    gl: str  # what MUJOCO_GL is to be
+    every: int  # steps from one picture to the next
+
+    def run(self) -> Footage:
+        os.environ["MUJOCO_GL"] = self.gl  # before anything imports MuJoCo
+        (row,) = self.episode.rows
+        actions, valid = (field[0] for field in _actions(self.episode))
+        env = _simulator(self.episode.family)
+        seed = reset_seed(self.episode.keys[row])
+        env.reset(seed=seed, options={"task": int(self.episode.tasks[row])})
+        frames, rewards, success = [np.array(env.render())], [], []
+        for step, action in enumerate(actions[valid], start=1):
+            _, reward, _, _, info = env.step(action)
+            rewards.append(reward)
+            success.append(bool(info.get("success", False)))
+            if step % self.every == 0 or step == valid.sum():
+                frames.append(np.array(env.render()))
+        return Footage(np.stack(frames), np.asarray(rewards, np.float32), np.asarray(success, bool))
+
+
+def _actions(unit: PolicyUnit) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    episodes = unit.run()
+    return episodes.action, episodes.valid
+
+
+@lru_cache(maxsize=1)
+def _simulator(family: HostFamily) -> Any:
+    return family.make_env("rgb_array")
+
+
+# --- Which episodes ---
+
+
+def check_replay(run: Run, task: int | None = None) -> None:
+    """Everything that can be known to be wrong with a replay before there are results."""
+    camera_family(run)
+    if run.seeds():
+        place_of(run, task)
+    _offscreen_gl(os.environ.get("MUJOCO_GL"))
+
+
+def film(
+    run: Run, name: str, episodes: Iterable[int], *, task: int | None = None, every: int = 1
+) -> list[Footage]:
+    """Those episodes of the first seed's adaptation to a test task; a picture every few steps."""
+    check_replay(run, task)
+    results = load_results(run, name, run.seeds()[0])
+    episodes, (place, split) = list(episodes), place_of(run, task)
+    with WorkerPool(1) as pool:
+        units = [_episode(run, results, split, index, place, pool) for index in episodes]
+        gl = _offscreen_gl(os.environ.get("MUJOCO_GL"))
+        footage = list(pool.results([FilmUnit(unit, gl, every) for unit in units]))
+    for index, each in zip(episodes, footage, strict=True):
+        saved = float(results["returns"][place, index])
+        _check_return(name, int(split.test[place]), index, each, saved)
+    return footage
+
+
+def camera_family(run: Run) -> HostFamily:
+    """The run's family, which must have a simulator with a camera."""
+    family = run.family
+    if not is_host_family(family):
+        raise IdaqError(
+            f"'{family.name}' has no camera, so there is no video of it.",
+            "Leave out --video; `idaq report` draws its episodes.",
+        )
+    return family
+
+
+def place_of(run: Run, task: int | None) -> tuple[int, TaskSplit]:
+    """Which of the first seed's test tasks `task` is (None: the first), and what they are."""
+    seed = run.seeds()[0]
+    split = run.split_of(seed)
+    tasks = split.test.tolist()
+    if task is not None and task not in tasks:
+        raise IdaqError(
+            f"Task {task} is no test task of seed {seed}.",
+            f"Give one of {', '.join(map(str, tasks))} as --video-task.",
+        )
+    return (0 if task is None else tasks.index(task)), split
+
+
+def _episode(
+    run: Run,
+    results: RawResults,
+    split: TaskSplit,
+    index: int,
+    place: int,
+    pool: WorkerPool,
+) -> PolicyUnit:
+    """The episode as `idaq.engine.meta_test` had it run: same key, same row of the same batch."""
+    if "hypotheses" not in results:
+        raise IdaqError(
+            "These results hold no hypotheses to run again: adapted weights are too large to save.",
+            "Videos are of algorithms with a context encoder or a belief.",
+        )
+    seed = run.seeds()[0]
+    agent = load_agent(run, seed, len(split.train))
+    keys = jax.random.split(jax.random.fold_in(adaptation_key(seed), 1 + index), len(split.test))
+    first = place - place % UNIT_EPISODES
+    batch = slice(first, first + UNIT_EPISODES)
+    return PolicyUnit(
+        family=camera_family(run),
+        policy=run.algorithm,
+        agent_file=pool.share_agent(agent),
+        hypotheses=results["hypotheses"][batch, index],
+        tasks=np.asarray(split.test[batch], np.int64),
+        keys=np.asarray(jax.random.key_data(keys))[batch],
+        rows=(place - first,),
+    )
+
+
+def _check_return(name: str, task: int, index: int, footage: Footage, saved: float) -> None:
+    replayed = float(footage.rewards.sum())
+    if not np.isclose(replayed, saved, rtol=RETURN_RTOL, atol=RETURN_ATOL):
+        raise IdaqError(
+            f"Episode {index + 1} of '{name}' on task {task} returns {replayed:,.3f} when it is "
+            f"run again, and the saved results say {saved:,.3f}.",
+            "Episodes repeat exactly with the versions and on the kind of machine that made the "
+            "results; make the video there, or adapt again here under another --name.",
+        )
+
+
+# --- Where MuJoCo draws ---
+
+
+@cache
+def _offscreen_gl(wanted: str | None) -> str:
+    """A value of MUJOCO_GL with which MuJoCo draws without a screen: `wanted`, or what works."""
+    if find_spec("mujoco") is None:
+        raise IdaqError("A video needs MuJoCo.", "Install it with `pip install 'idaq[metaworld]'`.")
+    ways = (wanted.strip().lower(),) if wanted else WAYS_TO_DRAW
+    for way in ways:
+        if _can_draw(way):
+            return way
+    raise IdaqError(
+        f"MuJoCo cannot draw without a screen here (tried MUJOCO_GL={' and '.join(ways)}).",
+        "On a machine with a GPU install its EGL library and set MUJOCO_GL=egl; on any other "
+        "`apt install libosmesa6` and set MUJOCO_GL=osmesa. Or leave out --video.",
+    )
+
+
+def _can_draw(way: str) -> bool:
+    """Try it in a process of its own: what fails in a graphics library may end the process."""
+    try:
+        attempt = subprocess.run(
+            [sys.executable, "-c", PROBE],
+            env={**os.environ, "MUJOCO_GL": way},
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return attempt.returncode == 0

@@ -1,0 +1,68 @@
+"""The saved results of a run: raw arrays, and what they were adapted with."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idaq.config import from_dict
+from idaq.errors import IdaqError
+from idaq.runs.directory import RunDir
+from idaq.runs.run import Run, RunPlace
+from idaq.settings import AdaptConfig
+from idaq.storage.atomic import atomic_file
+from idaq.storage.checked import read_json
+
+_REMEDY = "Remove it and adapt again with --resume."
+RawResults = dict[str, NDArray[Any]]
+
+
+def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
+    """The raw arrays of one seed, [tasks, ...]."""
+    directory = run.directory if isinstance(run, Run) else RunDir(run)
+    file = directory.result_file(name, seed)
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            results = dict(arrays)
+    except Exception as error:  # whatever a damaged file makes of numpy's reader
+        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
+    returns = results.get("returns")
+    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
+        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
+    return results
+
+
+def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
+    """The threshold that the reference stage set, per task: an observed uncertainty, always.
+
+    It is the largest that the stage kept; NaN where it kept none.
+    """
+    reference = slice(0, num_reference)
+    kept = np.where(results["kept"], results["uncertainty"], -np.inf)[:, reference].max(axis=1)
+    return np.where(np.isfinite(kept), kept, np.nan)
+
+
+def thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
+    """What every episode was judged by, [tasks, episodes].
+
+    Older results do not say; for them it is what the reference stage set.
+    """
+    if "thresholds" in results:
+        return results["thresholds"]
+    set_once = reference_thresholds(results, num_reference)
+    return np.repeat(set_once[:, None], results["uncertainty"].shape[1], axis=1)
+
+
+def save_arrays(file: Path, arrays: dict[str, Any]) -> None:
+    """Write raw arrays as one `.npz` file, whole or absent."""
+    with atomic_file(file) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def adaptation_config(run: RunDir, name: str) -> AdaptConfig:
+    """What the results of that name were adapted with."""
+    file = run.adapt_config_file(name)
+    saved = read_json(file)
+    values = saved.get("config") if isinstance(saved, dict) else None
+    return from_dict(AdaptConfig, values, f"'{file}': config")

@@ -1,0 +1,112 @@
+"""Rooms: an import points upward in this list, never down.
+
+`from idaq.runs import ...` in `src/idaq/bench/` is upward, since `runs` stands above `bench` here.
+Imports inside functions, and for type checkers alone, count as well.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOMS = (
+    *("storage", "importers", "envs", "nets", "learners", "judges", "objectives", "algos"),
+    *("adapt", "engine", "behaviour", "runs", "bench", "report", "theory", "cli"),
+)
+EVERYBODYS = {"types", "errors", "config", "registry", "settings"}
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "idaq"
+
+# What still points down, and modules that still need each other; these tables may only shrink.
+EXCEPTIONS: set[tuple[str, str]] = set()
+REPORT_READS = {"report", "runs", "bench", "storage"} | EVERYBODYS
+REPORT_EXCEPTIONS: set[tuple[str, str]] = set()
+CIRCLES: set[tuple[str, str]] = set()
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The modules below `idaq` that a file imports, as dotted names."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative imports say less"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_rooms(file: Path) -> set[str]:
+    names = [name.split(".") for name in imports(file)]
+    return {parts[1] for parts in names if parts[0] == "idaq" and len(parts) > 1}
+
+
+def room_files() -> Iterator[tuple[str, Path]]:
+    for room in ROOMS:
+        yield from ((room, file) for file in sorted((PACKAGE / room).rglob("*.py")))
+
+
+def test_imports_point_upward() -> None:
+    down = {
+        (file.relative_to(PACKAGE).as_posix(), other)
+        for room, file in room_files()
+        for other in imported_rooms(file) - EVERYBODYS
+        if other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
+    }
+    assert down - EXCEPTIONS == set(), "these point down"
+    assert EXCEPTIONS - down == set(), "these do not any more: take them off the table"
+
+
+def test_every_import_is_of_a_room_or_everybodys() -> None:
+    unknown = {
+        (file.relative_to(PACKAGE).as_posix(), other)
+        for _, file in room_files()
+        for other in imported_rooms(file) - EVERYBODYS - set(ROOMS)
+    }
+    assert unknown == set()
+
+
+def test_every_package_is_a_room() -> None:
+    packages = {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
+    assert packages - set(ROOMS) - {"testing"} == set()
+
+
+def test_reports_read_runs_and_benchmarks_alone() -> None:
+    """They run nothing: no simulator, no agent, no adapter."""
+    others = {
+        (file.relative_to(PACKAGE).as_posix(), other)
+        for file in (PACKAGE / "report").rglob("*.py")
+        for other in imported_rooms(file) - REPORT_READS
+    }
+    assert others == REPORT_EXCEPTIONS
+
+
+def test_theory_stands_alone() -> None:
+    for file in (PACKAGE / "theory").rglob("*.py"):
+        assert imported_rooms(file) <= {"theory", "errors", "config", "storage"}, file
+
+
+def test_no_two_modules_need_each_other() -> None:
+    """Not even where a function imports: what two modules share is a third one."""
+    modules = {_name(file): file for file in PACKAGE.rglob("*.py")}
+    graph = {name: _needs(name, file, modules) for name, file in modules.items()}
+    for importer, imported in CIRCLES:
+        assert imported in graph[importer], "take it off the table"
+        graph[importer].remove(imported)
+    while leaves := {name for name, needs in graph.items() if not needs & set(graph)}:
+        graph = {name: needs for name, needs in graph.items() if name not in leaves}
+    assert graph == {}, "these are in a circle, or lead to one"
+
+
+def _needs(name: str, file: Path, modules: dict[str, Path]) -> set[str]:
+    if name == "idaq":  # its public names load when they are used
+        return set()
+    return {_module(each, modules) for each in imports(file)} - {"", name}
+
+
+def _name(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _module(imported: str, modules: dict[str, Path]) -> str:
+    """`idaq.envs.family.Spec` is of `idaq.envs.family`; what is not ours is of none."""
+    while imported and imported not in modules:
+        imported = imported.rpartition(".")[0]
+    return "" if imported == "idaq" else imported
