@@ -169,7 +169,7 @@ def test_close_ends_what_is_running(tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys
-from idaq.workers import WorkerPool
+from idaq.engine.pool import WorkerPool
 from tests.host_fakes import Waits
 
 if __name__ == "__main__":
