@@ -1,5 +1,6 @@
 """Disks that are full or cannot be written to."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ def mounted(place: Path, options: str) -> Iterator[None]:
     try:
         yield
     finally:
+        gc.collect()  # the traceback of an error may still hold arrays that are mapped
         subprocess.run(["umount", str(place)], check=True)
 
 
