@@ -77,7 +77,7 @@ def equivalent() -> list[dict[str, str]]:
 
 def ordered_tests(room: str, module: str = "") -> list[str]:
     """The files of a room's tests, those first that are named like the module or its package."""
-    names = [part for part in Path(module).with_suffix("").parts[2:] if part != "__init__"]
+    names = [Path(part).stem for part in Path(module).parts[2:]]
     files = sorted((ROOT / ROOMS[room][1]).rglob("test_*.py"))
     files.sort(key=lambda file: not any(name in file.stem for name in names))
     return [file.relative_to(ROOT).as_posix() for file in files]
