@@ -71,7 +71,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(file: str, source: bytes) -> list[Mutant]:
-    """Every mutant of a file that is still a program."""
+    """Every mutant of a file."""
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
@@ -97,17 +97,9 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
                 after.decode().rstrip("\n"),
             )
             changed = made.apply(source)
-            if changed != source and _is_program(changed):
+            if changed != source:
                 found.setdefault(changed, made)
     return list(found.values())
-
-
-def _is_program(source: bytes) -> bool:
-    try:
-        ast.parse(source)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -178,9 +170,9 @@ def _expressions(node: ast.expr) -> Iterator[ast.expr]:
             yield ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
         case ast.Constant(value=value):
             yield from (ast.Constant(other) for other in _constants(value))
-        case ast.Name(id=name) if name in NAMES:
+        case ast.Name(id=name, ctx=ast.Load()) if name in NAMES:
             yield ast.Name(NAMES[name])
-        case ast.Attribute(attr=name) if name in NAMES:
+        case ast.Attribute(attr=name, ctx=ast.Load()) if name in NAMES:
             yield ast.Attribute(node.value, NAMES[name])
         case ast.Call():
             yield from _calls(node)
