@@ -25,14 +25,14 @@ from tests.mutation import Mutant, mutants_of
 
 ROOT = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
-ROOMS = {  # sources below src/idaq, and tests
-    "adapt": ("adapt", "tests/adapt"),
-    "algos": ("algos", "tests/algos"),
-    "objectives": ("objectives", "tests/objectives"),
-    "learners": ("learners", "tests/learners"),
-    "judges": ("judges", "tests/judges"),
-    "storage": ("storage", "tests/storage"),
-    "summary": ("runs/summary.py", "tests/runs"),
+ROOMS = {  # sources below src/idaq, and tests: a directory, and the contract that it keeps
+    "adapt": ("adapt", "adapt", "contract/test_adapter.py"),
+    "algos": ("algos", "algos", "contract/test_algorithm.py"),
+    "objectives": ("objectives", "objectives"),
+    "learners": ("learners", "learners"),
+    "judges": ("judges", "judges"),
+    "storage": ("storage", "storage"),
+    "summary": ("runs/summary.py", "runs"),
 }
 LEAST_SHARE = 0.9
 SLOWER, LEAST_SECONDS = 3.0, 60.0  # than the tests of the room take without a mutant
@@ -78,9 +78,14 @@ def equivalent() -> list[dict[str, str]]:
 def ordered_tests(room: str, module: str = "") -> list[str]:
     """The files of a room's tests, those first that are named like the module or its package."""
     names = [Path(part).stem for part in Path(module).parts[2:]]
-    files = sorted((ROOT / ROOMS[room][1]).rglob("test_*.py"))
+    places = [ROOT / "tests" / place for place in ROOMS[room][1:]]
+    files = [file for place in places for file in ([place] if place.is_file() else _tests(place))]
     files.sort(key=lambda file: not any(name in file.stem for name in names))
     return [file.relative_to(ROOT).as_posix() for file in files]
+
+
+def _tests(place: Path) -> list[Path]:
+    return sorted(place.rglob("test_*.py"))
 
 
 class Copy:

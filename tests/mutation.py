@@ -151,8 +151,8 @@ def _replacements(node: ast.AST) -> Iterator[str]:
         case ast.expr():
             for changed in _expressions(node):
                 text = ast.unparse(changed)
-                plain = isinstance(changed, ast.Name | ast.Attribute | ast.Call | ast.Constant)
-                yield text if plain else f"({text})"
+                simple = isinstance(changed, ast.Name | ast.Attribute | ast.Call)
+                yield text if simple or isinstance(node, ast.Constant) else f"({text})"
 
 
 def _expressions(node: ast.expr) -> Iterator[ast.expr]:

@@ -30,6 +30,7 @@ def changes(source: str) -> set[str]:
         ("x = a if b else c", {"x = (a if not b else c)"}),
         ("x = 3", {"x = 4", "x = 2"}),
         ("x = 0.5", {"x = 1.0"}),
+        ("x = f(0.5).y", {"x = (0.5).y", "x = f(1.0).y"}),
         ("x = 0.0", {"x = 1.0"}),
         ("x = True", {"x = False"}),
         ("x = min(a)", {"x = max(a)", "x = a"}),
@@ -100,7 +101,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "equivalent.json").write_text("[]")
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "equivalent.json")
-    monkeypatch.setattr(mutants, "ROOMS", {"room": ("room", "tests/room"), "none": ("no", "no")})
+    monkeypatch.setattr(mutants, "ROOMS", {"room": ("room", "room"), "none": ("no", "no")})
     return tmp_path
 
 
