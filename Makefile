@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo chromium test test-slow lint format speed clean
+.PHONY: help demo chromium test test-slow mutants lint format speed clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ test: $(INSTALLED) chromium  ## the test suite
 
 test-slow: $(INSTALLED) chromium  ## the longer learning and fault tests
 	$(BIN)/python -m pytest -m slow
+
+mutants: $(INSTALLED)  ## how many small wrong changes the tests notice: ARGS="--room adapt --num 40"
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 lint: $(INSTALLED)  ## lint, format check, strict types
 	$(BIN)/ruff check .

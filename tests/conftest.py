@@ -1,5 +1,6 @@
 """Settings and data that the tests share."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +18,12 @@ hypothesis.settings.load_profile("idaq")
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compiled programs are kept in a directory of the test run, for its processes as well."""
-    place = tmp_path_factory.getbasetemp() / "cache"
+    """Compiled programs are kept in a directory of the test run, for its processes as well.
+
+    Runs that follow one another, as those of `tests.mutants`, may share one.
+    """
+    shared = os.environ.get("IDAQ_TEST_CACHE")
+    place = Path(shared) if shared else tmp_path_factory.getbasetemp() / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(place))
         enable_compile_cache()

@@ -1,15 +1,19 @@
 """Results change only with a version: see `tests/golden/regenerate.py`."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.golden import regenerate
-from tests.golden.cases import CASES, Golden
+from tests.golden.cases import CASES, NEEDS, Golden, can_run
 
 STORED = regenerate.load()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_their_version(name: str) -> None:
+    if not can_run(name):
+        pytest.skip(f"{NEEDS[name]} is not installed")
     computed = CASES[name]()
     assert name in STORED, "new case: run `python -m tests.golden.regenerate`"
     assert computed.versions == STORED[name]["versions"], (
@@ -54,11 +58,9 @@ def test_a_new_case_is_written() -> None:
 
 @pytest.mark.parametrize("raised", [False, True])
 def test_main_writes_only_what_is_allowed(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch, raised: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: bool
 ) -> None:
-    from pathlib import Path
-
-    file = Path(str(tmp_path)) / "golden.json"
+    file = tmp_path / "golden.json"
     monkeypatch.setattr(regenerate, "FILE", file)
     monkeypatch.setattr(regenerate, "CASES", {"case": lambda: Golden({"a": 1}, {"x": [1.0]})})
     assert regenerate.main() == 0
@@ -68,3 +70,20 @@ def test_main_writes_only_what_is_allowed(
     monkeypatch.setattr(regenerate, "CASES", changed)
     assert regenerate.main() == (0 if raised else 1)
     assert (file.read_text(encoding="utf-8") == before) == (not raised)
+
+
+def test_what_cannot_run_here_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> Golden:
+        raise AssertionError("it needs what is not there")
+
+    monkeypatch.setattr(regenerate, "FILE", tmp_path / "golden.json")
+    monkeypatch.setattr(regenerate, "CASES", {"case": lambda: Golden({"a": 1}, {"x": [1.0]})})
+    assert regenerate.main() == 0
+    before = regenerate.load()
+    monkeypatch.setattr(regenerate, "CASES", {"case": fails, "other": fails})
+    monkeypatch.setattr(regenerate, "NEEDS", dict.fromkeys(("case", "other"), "nothing"))
+    monkeypatch.setattr(regenerate, "can_run", lambda name: False)
+    assert regenerate.main() == 0
+    assert regenerate.load() == before

@@ -85,3 +85,29 @@ def test_a_file_of_another_structure_is_refused(tmp_path: Path, other: PyTree, n
     checkpoint.save(tmp_path / "file", {"x": jnp.zeros(3)}, {})
     with pytest.raises(IdaqError, match=named):
         checkpoint.load(tmp_path / "file", other)
+
+
+def test_a_file_that_is_not_there_or_not_whole(tmp_path: Path) -> None:
+    file, shapes = tmp_path / "file", {"x": jnp.zeros(3)}
+    with pytest.raises(IdaqError, match=r"There is no checkpoint '.*/file'"):
+        checkpoint.load(file, shapes)
+    checkpoint.save(file, shapes, {"seed": 1})
+    whole = file.read_bytes()
+    for data in (whole[:-1], whole[:20], b"", b"text"):
+        file.write_bytes(data)
+        with pytest.raises(IdaqError, match="cannot be read"):
+            checkpoint.load(file, shapes)
+    for data in (whole[:-1] + b"\x01", whole.replace(b'seed\\": 1', b'seed\\": 2')):
+        assert data != whole
+        file.write_bytes(data)
+        with pytest.raises(IdaqError, match="is damaged: its checksum does not match"):
+            checkpoint.load(file, shapes)
+
+
+def test_a_file_of_another_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = {"x": jnp.zeros(3)}
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT_VERSION", checkpoint.FORMAT_VERSION + 1)
+        checkpoint.save(tmp_path / "file", shapes, {})
+    with pytest.raises(IdaqError, match=f"has format {checkpoint.FORMAT_VERSION + 1}"):
+        checkpoint.load(tmp_path / "file", shapes)

@@ -96,3 +96,18 @@ def test_against_loops(tmp_path_factory: pytest.TempPathFactory, seed: int) -> N
     successful = [sum(r) for task, r, success in episodes if task in tasks and any(success)]
     expected = pytest.approx(np.mean(successful)) if successful else None
     assert successful_return(found, tasks) == expected
+
+
+def test_who_logged_it_and_the_experts_own_scale(tmp_path: Path) -> None:
+    """Where others logged the data, the scripted expert's successes are the scale."""
+    logged = dataset(tmp_path / "data", EPISODES, 3)
+    assert describe(logged)["quality"] is None
+    own = {"successes": [2, 2, 2], "successful_returns": [30.0, 40.0, 50.0]}
+    told = Dataset(
+        logged.path, logged.metadata | {"quality": "medium", "expert": own}, logged.arrays
+    )
+    found = describe(told)
+    assert found["quality"] == "medium"
+    assert found | own == found
+    assert found["success"] == pytest.approx(3 / 5), "that of the data"
+    assert successful_return(found, [0, 2]) == pytest.approx(40.0)
