@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from idaq.errors import IdaqError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Entry(Protocol):
@@ -146,10 +148,10 @@ class Registry(Mapping[str, E], Generic[E]):
         made = _at(self._derived)() if self._derived else ()
         return {**{entry.name: entry for entry in made}, **self._shipped(), **self.added}
 
-    def _installed(self) -> list[EntryPoint]:
+    def _installed(self) -> "list[EntryPoint]":
         return [each for each in _entry_points(self.group) if each.name not in self.added]
 
-    def _load(self, place: EntryPoint) -> E:
+    def _load(self, place: "EntryPoint") -> E:
         entry = place.load()
         if not self.accepts(entry) or entry.name != place.name:
             raise IdaqError(
@@ -190,7 +192,9 @@ def identity_of(entry: Any) -> int | str:
 
 
 @cache
-def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+def _entry_points(group: str) -> "tuple[EntryPoint, ...]":
+    from importlib.metadata import entry_points  # slow to import, and most commands load none
+
     return tuple(entry_points(group=group))
 
 

@@ -1,6 +1,7 @@
 """The resolved configuration of a run: what is trained, for how long, and how it adapts.
 
-`idaq.config` reads and writes it; the presets of every algorithm fill it in.
+`idaq.config` reads and writes it; the presets of every algorithm fill it in. Beside it are the
+choices and defaults that Python and the command line share; importing them takes nothing heavy.
 """
 
 import math
@@ -11,6 +12,18 @@ from typing import Any, ClassVar, Literal
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
 from idaq.registry import registry_of
+
+PresetName = Literal["default", "paper"]
+Split = Literal["test", "validation"]
+Quality = Literal["expert", "medium", "random", "replay"]  # of data; see `idaq.behaviour.quality`
+Accept = Literal["threshold", "improvement"]
+Final = Literal["posterior", "best"]
+
+DEFAULT_PRESET: PresetName = "default"
+DEFAULT_SPLIT: Split = "test"
+DEFAULT_QUALITY: Quality = "expert"
+DEFAULT_SEEDS = 3
+DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
 
 
 class AlgorithmConfig(Component):
@@ -48,8 +61,8 @@ class AdaptConfig:
     reference: str = "farthest"  # a search of `idaq.adapt.search`: its first hypotheses
     num_candidates: int = 20  # of which `farthest` takes the one farthest from those tried
     iterate: str = "posterior"  # likewise: the next one
-    accept: Literal["threshold", "improvement"] = "threshold"
-    final: Literal["posterior", "best"] = "posterior"
+    accept: Accept = "threshold"
+    final: Final = "posterior"
     num_expert_episodes: int = 1  # of expert context
     fine_tuning_steps: int = added(20)  # of gradient-based algorithms, after every online episode
     fine_tuning_rate: float = added(1e-5)

@@ -14,17 +14,18 @@ from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import load_ladder
 from idaq.behaviour.quality import (
     QUALITIES,
-    Quality,
     find_loggers,
     qualities_of,
     shipped_fingerprint,
     shipped_policies,
 )
-from idaq.cli.program import Quality as CliQuality
+from idaq.cli.collect import Collect
+from idaq.cli.run import Run
 from idaq.config import from_dict
 from idaq.envs import CHEETAH_VEL, FAMILIES, ML1_FAMILIES, POINT_FAMILIES, get_family
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
+from idaq.settings import Quality
 from idaq.storage.dataset import Dataset, open_dataset
 from idaq.storage.describe import describe
 from tests.behaviour.setting import FAMILY, SAC, train
@@ -53,7 +54,8 @@ def logged(place: Path, quality: Quality, family: TaskFamily = FAMILY, **options
 
 
 def test_names() -> None:
-    assert get_args(CliQuality) == QUALITIES
+    assert get_args(Quality) == QUALITIES
+    assert {get_args(each.__annotations__["quality"]) for each in (Collect, Run)} == {QUALITIES}
 
 
 def test_random_actions_fill_their_bounds(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_an_unknown_quality(tmp_path: Path, bad: Any) -> None:
 
 
 def test_random_data_takes_no_policies(policies: Path, tmp_path: Path) -> None:
-    with pytest.raises(IdaqError, match="Leave --policies out"):
+    with pytest.raises(IdaqError, match="Leave `policies` out"):
         collect(FAMILY, tmp_path / "data", quality="random", policies=policies)
 
 

@@ -16,7 +16,7 @@ from idaq.behaviour.training import (
     STATE_FILE,
     Training,
     block_of_rows,
-    check_retraining,
+    policies_to_train,
     train_policies,
 )
 from idaq.cli import main
@@ -73,7 +73,7 @@ def test_a_finished_training_is_left_alone(whole: Path) -> None:
     assert {n: c for n, c in tree(whole).items() if n != ".lock"} == {
         n: c for n, c in before.items() if n != ".lock"
     }
-    with pytest.raises(IdaqError, match="--resume"):
+    with pytest.raises(IdaqError, match="`resume=True`"):
         train(whole)
     with pytest.raises(IdaqError, match="another configuration"):
         train(whole, resume=True, config=replace(CONFIG, num_rounds=7))
@@ -194,10 +194,14 @@ def test_rows_of_episodes_that_end_early() -> None:
 
 
 def test_what_can_be_retrained() -> None:
-    assert check_retraining("point-robot-sparse", "replay")[0] is FAMILY
-    assert check_retraining("cheetah-vel", "expert")[0] is CHEETAH_VEL
+    for name, quality, family in (
+        ("point-robot-sparse", "replay", FAMILY),
+        ("cheetah-vel", "expert", CHEETAH_VEL),
+    ):
+        found = policies_to_train(name, quality)
+        assert found is not None
+        assert found[0] is family
     for name, quality in (("point-robot", "expert"), ("cheetah-vel", "random")):
-        with pytest.raises(IdaqError, match="--retrain"):
-            check_retraining(name, quality)
+        assert policies_to_train(name, quality) is None
     assert tiny.same_structure(_shapes(), _shapes())
     assert POINT_FAMILIES["point-robot"] is FAMILY

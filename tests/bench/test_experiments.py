@@ -129,7 +129,7 @@ def test_rows() -> None:
         (lambda: get_experiment("quantification"), "Did you mean 'quantifications'"),
         (lambda: get_scale("huge"), "There is no scale 'huge'"),
         (lambda: make_cells(get_experiment("ml1"), "smoke", only="xyz"), "matches no cell"),
-        (lambda: make_cells(get_experiment("ml1"), "smoke", seeds=0), "--seeds is 0"),
+        (lambda: make_cells(get_experiment("ml1"), "smoke", seeds=0), "`seeds` is 0"),
     ],
     ids=["experiment", "scale", "only", "seeds"],
 )

@@ -126,7 +126,7 @@ def test_units_that_always_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("idaq.engine.pool.MAX_DEATHS_IN_A_ROW", 3)
     log = tmp_path / "pids"
     with WorkerPool(1) as pool:
-        with pytest.raises(IdaqError, match=r"died 3 times in a row.*AlwaysDies.*--workers"):
+        with pytest.raises(IdaqError, match=r"died 3 times in a row.*AlwaysDies.*`workers`"):
             list(pool.results([AlwaysDies(str(log)), Echo(0)]))
         tried = pids_in(log)
         assert len(set(tried)) == len(tried) == 3
@@ -199,7 +199,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num", [-1, MAX_WORKERS + 1, 10**9])
 def test_impossible_numbers_of_workers(num: int) -> None:
-    with pytest.raises(IdaqError, match=rf"--workers is {num}\."):
+    with pytest.raises(IdaqError, match=rf"`workers` is {num}\."):
         WorkerPool(num)
 
 

@@ -192,7 +192,7 @@ def test_what_is_served_changes_with_the_files(tmp_path: Path) -> None:
 def test_a_port_in_use(tmp_path: Path) -> None:
     with make_server([tmp_path], 0) as server:
         port = int(server.server_address[1])
-        with pytest.raises(IdaqError, match="Choose another --port"):
+        with pytest.raises(IdaqError, match="Choose another `port`"):
             make_server([tmp_path], port)
 
 

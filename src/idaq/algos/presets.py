@@ -6,17 +6,16 @@
 group that the paper knows, and else for what the family is like.
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
 from idaq.learners.bc import BcConfig
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
-from idaq.settings import AdaptConfig, TrainConfig
+from idaq.settings import AdaptConfig, PresetName, TrainConfig
 from idaq.types import Traits
 
-PresetName = Literal["default", "paper"]
 PRESETS: tuple[str, ...] = get_args(PresetName)
 SHORT_HORIZON = 50  # steps; below it a discount of 0.9 sees to the end
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.behaviour.quality import Loggers, Quality, find_loggers
+from idaq.behaviour.quality import Loggers, find_loggers
 from idaq.engine.device import find_device
 from idaq.engine.pool import UNIT_EPISODES, ExpertUnit, PolicyUnit, WorkerPool
 from idaq.engine.progress import ProgressBar
@@ -27,10 +27,10 @@ from idaq.envs.family import (
     is_scripted,
 )
 from idaq.errors import IdaqError
+from idaq.settings import DEFAULT_QUALITY, DEFAULT_TRAJECTORIES, Quality
 from idaq.storage.dataset import dataset_writer
 from idaq.types import Array, Episodes, PyTree
 
-DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
 MAX_TRAJECTORIES = 10_000  # those of a JAX family are collected in memory, all at once
 REFERENCE_EPISODES = 2  # per task, by the expert, where others log the data
 UNIT_TRAJECTORIES = 1  # that a worker runs at a time: short units, so that nothing waits long
@@ -60,7 +60,7 @@ def collect(
     *,
     trajectories: int = DEFAULT_TRAJECTORIES,
     seed: int = 0,
-    quality: Quality = "expert",
+    quality: Quality = DEFAULT_QUALITY,
     policies: Path | None = None,
     pool: WorkerPool | None = None,
     quiet: bool = False,
@@ -246,7 +246,7 @@ def check_collection(trajectories: int, seed: int) -> None:
     """Refuse options of `collect` that are out of range."""
     if not 1 <= trajectories <= MAX_TRAJECTORIES:
         raise IdaqError(
-            f"--trajectories is {trajectories}.", f"Give 1 to {MAX_TRAJECTORIES:,} per task."
+            f"`trajectories` is {trajectories}.", f"Give 1 to {MAX_TRAJECTORIES:,} per task."
         )
     check_seed(seed)
 

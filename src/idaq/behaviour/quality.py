@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,10 @@ from idaq.behaviour.uniform import UniformPolicy
 from idaq.engine.policy import Policy
 from idaq.envs.family import TaskFamily, has_scripted_expert
 from idaq.errors import IdaqError
+from idaq.settings import Quality
 from idaq.storage.layout import LADDER_FILE
 from idaq.types import PyTree
 
-Quality = Literal["expert", "medium", "random", "replay"]
 QUALITIES: tuple[str, ...] = get_args(Quality)
 WEIGHTS = Path(__file__).parent / "weights"
 
@@ -69,7 +69,7 @@ def find_loggers(family: TaskFamily, quality: Quality, policies: Path | None) ->
         )
     if quality == "random":
         if policies is not None:
-            raise IdaqError("Random data is logged by no policies.", "Leave --policies out.")
+            raise IdaqError("Random data is logged by no policies.", "Leave `policies` out.")
         nothing = np.zeros((family.num_tasks, 0), np.float32)
         return Loggers(UniformPolicy(family.spec), [()], nothing, {"kind": "uniform"})
     if quality == "expert" and policies is None and has_scripted_expert(family):
@@ -80,7 +80,7 @@ def find_loggers(family: TaskFamily, quality: Quality, policies: Path | None) ->
         raise IdaqError(
             f"'{family.name}' has no behaviour policies to log {quality} data with.",
             f"It has: {', '.join(qualities_of(family))}. Train some with "
-            f"`idaq behaviour {family.name}` and name them with --policies.",
+            f"`idaq behaviour {family.name}` and name them with `policies`.",
         )
     return _from_ladder(load_ladder(policies, family), family, quality)
 

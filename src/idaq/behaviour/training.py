@@ -206,7 +206,7 @@ def train_policies(
     """
     check_seed(seed)
     if minutes is not None and not minutes >= 0:
-        raise IdaqError(f"--minutes is {minutes}.", "Give 0 or more.")
+        raise IdaqError(f"`minutes` is {minutes}.", "Give 0 or more.")
     if is_host_family(family):
         family.check_simulator()
     if config.demonstration_rounds and not has_scripted_expert(family):
@@ -237,14 +237,14 @@ def train_policies(
         return _train(training, path, manifest["provenance"], ends, quiet, say)
 
 
-def check_retraining(name: str, quality: str) -> tuple[TaskFamily, BehaviourConfig]:
-    """The family whose policies log that data, and the settings to train them with."""
+def policies_to_train(name: str, quality: str) -> tuple[TaskFamily, BehaviourConfig] | None:
+    """The family whose policies log that data, and the settings to train them with.
+
+    None where no trained policy logs it.
+    """
     family = get_family(name)
     if quality == "random" or (quality == "expert" and has_scripted_expert(family)):
-        raise IdaqError(
-            f"{quality.capitalize()} data of '{name}' is logged by no trained policy.",
-            "Leave --retrain out, or ask for another --quality.",
-        )
+        return None
     trained_on = [first for first, others in SHARED_WITH.items() if name in others]
     family = get_family(trained_on[0]) if trained_on else family
     return family, behaviour_config(family)

@@ -22,15 +22,16 @@ from typing import Any
 
 from idaq.adapt.methods import judge_needed
 from idaq.algos.resolve import judge_kind, resolve, without_judge
-from idaq.behaviour.quality import Quality, shipped_fingerprint
+from idaq.behaviour.quality import shipped_fingerprint
 from idaq.bench import available
-from idaq.bench.experiments import Column, Experiment, Row, Scale, ScaleName, get_scale
+from idaq.bench.choices import ScaleName
+from idaq.bench.experiments import Column, Experiment, Row, Scale, get_scale
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
-from idaq.runs.recipe import Recipe, Split
-from idaq.settings import AdaptConfig, RunConfig
+from idaq.runs.recipe import Recipe
+from idaq.settings import AdaptConfig, Quality, RunConfig, Split
 from idaq.storage.checked import read_object
 
 SPLIT: Split = "test"
@@ -134,7 +135,7 @@ def make_cells(
 ) -> list[Cell]:
     """The cells of an experiment at a scale, those that cannot be run included."""
     if seeds is not None and seeds < 1:
-        raise IdaqError(f"--seeds is {seeds}.", "Give at least 1.")
+        raise IdaqError(f"`seeds` is {seeds}.", "Give at least 1.")
     sizes = get_scale(scale)
     sizes = replace(sizes, seeds=seeds or sizes.seeds, preset=preset or sizes.preset)
     rows = [r for r in experiment.rows if r.name in experiment.smoke or not sizes.only_smoke_rows]
@@ -144,7 +145,7 @@ def make_cells(
     found = [cell for cell in cells if _matches(cell.label, only)]
     if not found:
         labels = ", ".join(cell.label for cell in cells[:6])
-        raise IdaqError(f"--only '{only}' matches no cell.", f"Cells are, for example: {labels}.")
+        raise IdaqError(f"`only` '{only}' matches no cell.", f"Cells are, for example: {labels}.")
     return found
 
 

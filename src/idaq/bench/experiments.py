@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, get_args
 
-from idaq.behaviour.quality import Quality
+from idaq.bench.choices import ScaleName
 from idaq.bench.paper import table
 from idaq.errors import IdaqError
+from idaq.settings import Quality
 
-ScaleName = Literal["smoke", "fast", "paper"]
 Kind = Literal["table", "figure"]
 
 

@@ -8,11 +8,23 @@ from collections.abc import Callable, Sequence
 from idaq.bench.cells import Cell
 
 
+def to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 class BenchProgress:
     """Counts cells. What is left is estimated from the updates per second so far."""
 
-    def __init__(self, todo: Sequence[Cell], *, done_before: int = 0, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        todo: Sequence[Cell],
+        *,
+        done_before: int = 0,
+        quiet: bool = False,
+        say: Callable[[str], None] = to_stderr,
+    ) -> None:
         self.quiet = quiet
+        self._say = say
         self.errors: dict[Cell, Exception] = {}
         self._total = len(todo) + done_before
         self._done = done_before
@@ -76,7 +88,7 @@ class BenchProgress:
 
     def _print(self, cell: Cell, event: str) -> None:
         if not self.quiet:
-            print(f"[{self.line()}] {cell.label}: {event}", file=sys.stderr, flush=True)
+            self._say(f"[{self.line()}] {cell.label}: {event}")
 
 
 def _work(cell: Cell) -> int:

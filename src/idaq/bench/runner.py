@@ -1,29 +1,28 @@
 """`idaq bench run`: what is not done yet of an experiment, by one of the engines."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from idaq.bench.cells import Cell
+from idaq.bench.choices import CPUS_PER_CELL, DEFAULT_ENGINE, GPUS_PER_CELL, Engine
 from idaq.bench.engines.local import run_local
-from idaq.bench.progress import BenchProgress
+from idaq.bench.progress import BenchProgress, to_stderr
 from idaq.bench.status import Status, status_of
 from idaq.errors import IdaqError
-
-Engine = Literal["local", "ray"]
 
 
 def run_cells(
     results: Path,
     cells: Sequence[Cell],
     *,
-    engine: Engine = "local",
+    engine: Engine = DEFAULT_ENGINE,
     workers: int = 0,
     address: str | None = None,
-    cpus_per_cell: float = 1.0,
-    gpus_per_cell: float = 0.0,
+    cpus_per_cell: float = CPUS_PER_CELL,
+    gpus_per_cell: float = GPUS_PER_CELL,
     quiet: bool = False,
+    say: Callable[[str], None] = to_stderr,
 ) -> dict[Cell, Status]:
     """Run what is not done, and say where every cell stands then."""
     before = {cell: status_of(results, cell) for cell in cells}
@@ -31,7 +30,7 @@ def run_cells(
     todo = [cell for cell in cells if before[cell].state not in ("done", "unavailable")]
     if todo:
         done = sum(status.state == "done" for status in before.values())
-        progress = BenchProgress(todo, done_before=done, quiet=quiet)
+        progress = BenchProgress(todo, done_before=done, quiet=quiet, say=say)
         if engine == "ray":
             from idaq.bench.engines.ray import run_ray
 

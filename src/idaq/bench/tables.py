@@ -5,12 +5,13 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.bench.cells import Cell, cell_of, description_place
+from idaq.bench.choices import Format
 from idaq.bench.experiments import Column, Experiment, Row
 from idaq.bench.paper import Published, table
 from idaq.bench.status import status_of
@@ -24,7 +25,6 @@ from idaq.runs.statistics import (
 from idaq.runs.summary import seed_values
 from idaq.storage.checked import read_json
 
-Format = Literal["md", "csv", "latex"]
 MIN_SETS = 2  # for statistics over sets
 
 

@@ -1,23 +1,33 @@
 """`idaq bench list | run | status | table | speed`: parse, call, print."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from tyro.conf import Positional, arg, subcommand
 
+from idaq.bench.choices import (
+    CPUS_PER_CELL,
+    DEFAULT_ENGINE,
+    DEFAULT_SCALE,
+    GPUS_PER_CELL,
+    Engine,
+    Format,
+    ScaleName,
+)
+from idaq.cli.flags import in_flags
+from idaq.cli.options import Flag, Workers, unset, unset_choice
+from idaq.cli.output import print_json, print_rows, say
 from idaq.errors import IdaqError
+from idaq.settings import PresetName
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell
-    from idaq.bench.experiments import Experiment, ScaleName
+    from idaq.bench.experiments import Experiment
 
 DEFAULT_RESULTS = Path("runs") / "bench"
-Flag = Annotated[bool, arg(help_behavior_hint="")]
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Results = Annotated[Path, arg(metavar="DIR")]
-MaybeScale = Literal["smoke", "fast", "paper"] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,20 +38,13 @@ class _Selection:
     """The experiment (see `idaq bench list`)."""
     results: Results = DEFAULT_RESULTS
     """Where results are kept, of all experiments."""
-    scale: Annotated[
-        MaybeScale, arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: fast)")
-    ] = None
+    scale: Annotated[ScaleName | None, unset_choice(ScaleName, DEFAULT_SCALE)] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
-    only: Annotated[str | None, arg(metavar="PATTERN", help_behavior_hint="(default: all)")] = None
+    only: Annotated[str | None, unset("PATTERN", "all")] = None
     """Only the cells whose name matches, e.g. point-robot or '*/focal'."""
-    seeds: Annotated[
-        int | None, arg(metavar="INT", help_behavior_hint="(default: the scale's)")
-    ] = None
+    seeds: Annotated[int | None, unset("INT", "the scale's")] = None
     """How many seeds; more are added to what is there."""
-    preset: Annotated[
-        Literal["default", "paper"] | None,
-        arg(metavar="{default,paper}", help_behavior_hint="(default: the scale's)"),
-    ] = None
+    preset: Annotated[PresetName | None, unset_choice(PresetName, "the scale's")] = None
     """Train with this preset instead of the scale's."""
 
     def cells(self) -> "tuple[Experiment, list[Cell]]":
@@ -53,7 +56,7 @@ class _Selection:
 
         return get_experiment(self.name)
 
-    def cells_at(self, scale: "ScaleName") -> "list[Cell]":
+    def cells_at(self, scale: ScaleName) -> "list[Cell]":
         from idaq.bench.cells import make_cells
 
         return make_cells(
@@ -62,7 +65,7 @@ class _Selection:
 
     @property
     def chosen_scale(self) -> "ScaleName":
-        return self.scale or "fast"
+        return self.scale or DEFAULT_SCALE
 
     def options(self) -> str:
         """The options again, for the next command."""
@@ -82,20 +85,17 @@ class _Selection:
 class _Reading(_Selection):
     """Of what has been done; without a scale, that of which most has been."""
 
-    scale: Annotated[
-        MaybeScale,
-        arg(metavar="{smoke,fast,paper}", help_behavior_hint="(default: the one with results)"),
-    ] = None
+    scale: Annotated[ScaleName | None, unset_choice(ScaleName, "the one with results")] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
 
     @property
     def chosen_scale(self) -> "ScaleName":
         if self.scale is not None:
             return self.scale
-        scales: tuple[ScaleName, ...] = ("fast", "smoke", "paper")
+        scales = (DEFAULT_SCALE, *get_args(ScaleName))
         return max(scales, key=self._num_parts)  # the first of equals
 
-    def _num_parts(self, scale: "ScaleName") -> int:
+    def _num_parts(self, scale: ScaleName) -> int:
         """How much has been done at a scale."""
         from idaq.bench.status import status_of
 
@@ -126,28 +126,26 @@ class BenchList:
                 found[scale] = f"{ready}" if ready == len(cells) else f"{ready} of {len(cells)}"
             rows.append(found | {"title": experiment.title})
         if self.json:
-            _print_json(rows)
+            print_json(rows)
             return
-        _print_rows("Experiments, and their cells at each scale", rows)
+        print_rows("Experiments, and their cells at each scale", rows)
         print("'n of m': the others need a family, quality or algorithm not in this version.")
-        _say("Next: idaq bench run quantifications --scale smoke")
+        say("Next: idaq bench run quantifications --scale smoke")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRun(_Selection):
     """Run what is not done yet of an experiment; the same command goes on after an interrupt."""
 
-    engine: Literal["local", "ray"] = "local"
+    engine: Engine = DEFAULT_ENGINE
     """`ray` needs `pip install idaq[ray]`, and a results directory that all nodes see."""
-    address: Annotated[
-        str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: a new local one)")
-    ] = None
+    address: Annotated[str | None, unset("HOST:PORT", "a new local one")] = None
     """The Ray cluster to run on; `auto` finds the one that this machine belongs to."""
-    cpus_per_cell: float = 1.0
+    cpus_per_cell: float = CPUS_PER_CELL
     """CPUs that Ray reserves for a cell."""
-    gpus_per_cell: float = 0.0
+    gpus_per_cell: float = GPUS_PER_CELL
     """GPUs, or a share of one, that Ray reserves for a cell."""
-    workers: Annotated[int, arg(metavar="INT", help_behavior_hint="(default: one per core)")] = 0
+    workers: Workers = 0
     """Processes that run simulators; with Ray, per cell."""
 
     def run(self) -> None:
@@ -159,7 +157,7 @@ class BenchRun(_Selection):
         for cell in cells:
             reason = cell.unavailable()
             if reason:
-                _say(f"{cell.label}: not available, {reason}")
+                say(f"{cell.label}: not available, {reason}")
         try:
             statuses = run_cells(
                 self.results,
@@ -169,9 +167,10 @@ class BenchRun(_Selection):
                 address=self.address,
                 cpus_per_cell=self.cpus_per_cell,
                 gpus_per_cell=self.gpus_per_cell,
+                say=lambda text: say(in_flags(text, self)),
             )
         except KeyboardInterrupt:
-            _say(
+            say(
                 f"\nidaq: stopped; go on with `idaq bench run {self.name} {self.options()}`, "
                 f"look with `idaq bench status {self.name} {self.options()}`"
             )
@@ -180,7 +179,7 @@ class BenchRun(_Selection):
         done = sum(status.state == "done" for status in statuses.values())
         print(f"{experiment.name}: {done} of {len(cells)} cells done, in {self.results}")
         word = "table" if experiment.kind == "table" else "figure"
-        _say(f"Next: idaq bench {word} {self.name} {self.options()}")
+        say(f"Next: idaq bench {word} {self.name} {self.options()}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,15 +200,15 @@ class BenchStatus(_Reading):
                     "name": cell.label,
                     "state": status.state,
                     "parts": f"{status.parts}/{status.of}",
-                    "note": status.note,
+                    "note": in_flags(status.note, self),
                     "directory": str(status.run.path) if status.run else "",
                 }
             )
         if self.json:
-            _print_json(rows)
+            print_json(rows)
             return
         shown = [{k: v for k, v in row.items() if k != "directory"} for row in rows]
-        _print_rows(f"{self.name}, scale {scale}", shown)
+        print_rows(f"{self.name}, scale {scale}", shown)
         states = [row["state"] for row in rows]
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
         print(", ".join(f"{count} {state}" for state, count in counts.items()))
@@ -219,7 +218,7 @@ class BenchStatus(_Reading):
 class BenchTable(_Reading):
     """The table of an experiment, the paper's numbers beside ours."""
 
-    format: Literal["md", "csv", "latex"] = "md"
+    format: Format = "md"
     """Markdown, CSV in full precision, or LaTeX."""
 
     def run(self) -> None:
@@ -233,9 +232,7 @@ class BenchTable(_Reading):
 class BenchFigure(_Reading):
     """Draw the figure of an experiment from what has been done."""
 
-    out: Annotated[
-        Path | None, arg(metavar="DIR", help_behavior_hint="(default: RESULTS/figures)")
-    ] = None
+    out: Annotated[Path | None, unset("DIR", "RESULTS/figures")] = None
     """Where to write the pictures."""
 
     def run(self) -> None:
@@ -253,7 +250,7 @@ class BenchSpeed:
 
     updates: int = 20
     """Updates to time, per learner and shape."""
-    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    out: Annotated[Path | None, unset("FILE", "none")] = None
     """Also write the JSON here."""
     json: Flag = False
     """Print JSON for machines."""
@@ -274,7 +271,7 @@ class BenchSpeed:
             with output_file(self.out, SPEED) as temporary:
                 temporary.write_text(json_text(result), encoding="utf-8")
         if self.json:
-            _print_json(result)
+            print_json(result)
             return
         for table in speed_tables(result):
             Console().print(table)
@@ -298,21 +295,3 @@ class Bench:
 
     def run(self) -> None:
         self.command.run()
-
-
-def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-
-    from idaq.report.tables import plain_table
-
-    Console().print(plain_table(title, rows))
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    print(json.dumps(value, indent=2, allow_nan=False))
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)

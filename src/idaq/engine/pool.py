@@ -235,7 +235,7 @@ class WorkerPool:
     def __init__(self, num_workers: int = 0) -> None:
         if not 0 <= num_workers <= MAX_WORKERS:
             raise IdaqError(
-                f"--workers is {num_workers}.", f"Give 1 to {MAX_WORKERS:,}, or 0: one per core."
+                f"`workers` is {num_workers}.", f"Give 1 to {MAX_WORKERS:,}, or 0: one per core."
             )
         self.num_workers = num_workers or default_workers()
         self._lock = threading.Lock()
@@ -343,7 +343,7 @@ class WorkerPool:
                 raise IdaqError(
                     f"Worker processes died {self._deaths_in_a_row} times in a row, the last time "
                     f"at {type(unit).__name__}.",
-                    "Is there enough memory? Use fewer with --workers, or see the system log. "
+                    "Is there enough memory? Use fewer `workers`, or see the system log. "
                     "In a script of your own, call idaq under `if __name__ == '__main__':`.",
                 )
 

@@ -7,7 +7,6 @@ from idaq.envs.cheetah_vel import CheetahVel
 from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily, is_family
 from idaq.envs.metaworld.sets import ml1_families
 from idaq.envs.point_robot import PointRobot
-from idaq.errors import IdaqError
 from idaq.registry import Registry
 
 POINT_FAMILIES: dict[str, JaxFamily] = {
@@ -29,9 +28,6 @@ FAMILIES: Registry[TaskFamily] = Registry(
 def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
     """The families that the patterns (`ml1/*`) name, each once, in order; or an error."""
     found: dict[str, TaskFamily] = {}
-    patterns = list(patterns)
-    if not patterns:
-        raise IdaqError("No FAMILY is given.", "See `idaq list` and `idaq run --help`.")
     for pattern in patterns:
         names = [name for name in FAMILIES if fnmatchcase(name, pattern)]
         found |= {name: FAMILIES[name] for name in names} or {pattern: get_family(pattern)}

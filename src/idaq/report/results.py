@@ -102,7 +102,7 @@ def load_run(run: RunPlace) -> RunResults:
     if not names:
         raise IdaqError(
             f"'{run.path}' has no complete adaptation results to draw.",
-            f"Make some with `idaq adapt {run.path}`, or finish the run with --resume.",
+            f"Make some with `idaq adapt {run.path}`, or finish the run with `resume=True`.",
         )
     return RunResults(
         family=run.identity.family,
@@ -122,6 +122,6 @@ def _load_method(run: Run, name: str, seeds: list[int]) -> MethodResults:
         if absent:
             raise IdaqError(
                 f"'{run.directory.result_file(name, seed)}' lacks {', '.join(absent)}.",
-                "Remove it and adapt again with --resume.",
+                "Remove it and adapt again with `resume=True`.",
             )
     return MethodResults(name, config.num_reference_episodes, results)

@@ -80,7 +80,7 @@ def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer((HOST, port), Handler)
     except (OSError, OverflowError) as error:
         raise IdaqError(
-            f"Port {port} cannot be used: {error}.", "Choose another --port."
+            f"Port {port} cannot be used: {error}.", "Choose another `port`."
         ) from error
 
 

@@ -74,16 +74,16 @@ def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> No
     check_models(method, run.config)
     if not RESULT_NAME.fullmatch(name) or (name != method and name in METHODS):
         raise IdaqError(
-            f"'{name}' cannot be the --name of results of '{method}'.",
+            f"'{name}' cannot be the `name` of results of '{method}'.",
             "Give a name of its own, of letters, digits, '-', '_' and '.'.",
         )
     if data is not None and not METHODS[method].is_given_logs:
-        raise IdaqError(f"'{method}' takes no --data.", "Only expert-context is given a dataset.")
+        raise IdaqError(f"'{method}' takes no `data`.", "Only expert-context is given a dataset.")
     missing = [seed for seed in run.seeds() if not run.directory.agent_file(seed).is_file()]
     if missing or not run.seeds():
         raise IdaqError(
             f"'{run.path}' has not finished training (seeds {missing or 'none'}).",
-            "Finish it with the same command and --resume.",
+            "Finish it with the same settings and `resume=True`.",
         )
 
 
@@ -92,7 +92,7 @@ def check_models(method: str, config: RunConfig) -> None:
     if needed is not None and judge_kind(config) != needed:
         raise IdaqError(
             f"'{method}' needs reward and dynamics models, and this run has none.",
-            "Train with --ensemble-size 4, or choose another method.",
+            "Train with `algorithm.ensemble.size=4`, or choose another method.",
         )
 
 
@@ -103,12 +103,12 @@ def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: b
     if not resume:
         raise IdaqError(
             f"'{file.parent}' holds results already.",
-            "Add --resume to complete or show them, or give other ones another --name.",
+            "Add `resume=True` to complete or show them, or give other ones another `name`.",
         )
     if read_json(file) != identity:
         raise IdaqError(
             f"'{file.parent}' was made with other options.",
-            "Give the same ones, or store these under another --name.",
+            "Give the same ones, or store these under another `name`.",
         )
 
 
@@ -163,7 +163,7 @@ def load_agent(run: Run, seed: int, num_train_tasks: int, updates: int | None = 
     if header.get("seed") != seed:
         raise IdaqError(
             f"'{file}' is the agent of seed {header.get('seed')}.",
-            "Remove it and train again with --resume, or restore the file from a copy.",
+            "Remove it and train again with `resume=True`, or restore the file from a copy.",
         )
     return agent
 
@@ -174,6 +174,6 @@ def expert_source(run: Run, data: Path | None) -> Dataset:
     if not place.is_dir():
         raise IdaqError(
             f"Expert context needs the data of '{run.path}', and '{place}' is not there.",
-            "Name the dataset with --data.",
+            "Name the dataset with `data`.",
         )
     return run.open_data(place)

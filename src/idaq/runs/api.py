@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from idaq.algos.resolve import resolve
-from idaq.behaviour.collect import DEFAULT_TRAJECTORIES
-from idaq.behaviour.quality import Quality
 from idaq.engine.device import find_device
 from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
@@ -19,11 +17,20 @@ from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adapt, rollouts_of
 from idaq.runs.directory import RunDir
 from idaq.runs.job import Job, Say, run_jobs
-from idaq.runs.recipe import Recipe, Split
+from idaq.runs.recipe import Recipe
 from idaq.runs.run import Run, RunPlace, check_dataset_family
 from idaq.runs.summary import summarise
 from idaq.runs.train_stage import Seeds, train
-from idaq.settings import AdaptConfig, RunConfig
+from idaq.settings import (
+    DEFAULT_PRESET,
+    DEFAULT_QUALITY,
+    DEFAULT_SPLIT,
+    DEFAULT_TRAJECTORIES,
+    AdaptConfig,
+    Quality,
+    RunConfig,
+    Split,
+)
 from idaq.storage.dataset import open_dataset, read_metadata
 
 
@@ -31,15 +38,15 @@ def run_all(
     run: RunDir | Path | str,
     family: TaskFamily,
     *,
-    preset: str = "default",
+    preset: str = DEFAULT_PRESET,
     config: RunConfig | None = None,
     methods: Sequence[str] = (),
     seeds: Seeds | None = None,
     trajectories: int = DEFAULT_TRAJECTORIES,
     data_seed: int = 0,
-    quality: Quality = "expert",
+    quality: Quality = DEFAULT_QUALITY,
     policies: Path | None = None,
-    split: Split = "test",
+    split: Split = DEFAULT_SPLIT,
     resume: bool = False,
     workers: int = 0,
     quiet: bool = False,
@@ -71,10 +78,10 @@ def train_all(
     data: Path | str,
     *,
     family: TaskFamily | None = None,
-    preset: str = "default",
+    preset: str = DEFAULT_PRESET,
     config: RunConfig | None = None,
     seeds: Seeds | None = None,
-    split: Split = "test",
+    split: Split = DEFAULT_SPLIT,
     resume: bool = False,
     quiet: bool = False,
 ) -> Run:

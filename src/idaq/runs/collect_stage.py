@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 
 from idaq.behaviour.collect import collect as collect_dataset
-from idaq.behaviour.quality import Quality
 from idaq.engine.pool import WorkerPool
 from idaq.runs.run import Run
+from idaq.settings import DEFAULT_QUALITY, Quality
 from idaq.storage.dataset import Dataset
 
 
@@ -16,7 +16,7 @@ def collect(
     *,
     trajectories: int,
     seed: int = 0,
-    quality: Quality = "expert",
+    quality: Quality = DEFAULT_QUALITY,
     policies: Path | None = None,
     quiet: bool = False,
 ) -> Dataset:

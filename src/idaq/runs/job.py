@@ -13,20 +13,28 @@ from typing import Any, NamedTuple
 from idaq.adapt.methods import METHODS, check_method_of, judge_needed
 from idaq.algos.entries import ALGORITHMS
 from idaq.algos.resolve import judge_kind, without_judge
-from idaq.behaviour.collect import DEFAULT_TRAJECTORIES, check_collection, generator
-from idaq.behaviour.quality import Quality, find_loggers
+from idaq.behaviour.collect import check_collection, generator
+from idaq.behaviour.quality import find_loggers
 from idaq.engine.pool import WorkerPool
 from idaq.envs.family import TaskFamily, is_host_family
 from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adapt, check_models, rollouts_of
 from idaq.runs.collect_stage import collect
 from idaq.runs.directory import RunDir
-from idaq.runs.recipe import Recipe, Split
+from idaq.runs.recipe import Recipe
 from idaq.runs.run import Run
 from idaq.runs.schedule import run_overlapping
 from idaq.runs.summary import summarise
 from idaq.runs.train_stage import Seeds, train
-from idaq.settings import RunConfig
+from idaq.settings import (
+    DEFAULT_PRESET,
+    DEFAULT_QUALITY,
+    DEFAULT_SPLIT,
+    DEFAULT_TRAJECTORIES,
+    Quality,
+    RunConfig,
+    Split,
+)
 from idaq.storage.dataset import Dataset
 
 Say = Callable[[str], None]
@@ -38,15 +46,15 @@ class Job:
 
     run: RunDir | Path | str  # its directory
     family: TaskFamily
-    preset: str = "default"
+    preset: str = DEFAULT_PRESET
     config: RunConfig
     methods: Sequence[str] = ()  # none: the algorithm's own comparison
     seeds: Seeds = field(default_factory=Seeds)
     trajectories: int = DEFAULT_TRAJECTORIES
     data_seed: int = 0
-    quality: Quality = "expert"
+    quality: Quality = DEFAULT_QUALITY
     policies: Path | None = None  # a directory of behaviour policies, other than the family's own
-    split: Split = "test"
+    split: Split = DEFAULT_SPLIT
     resume: bool = False
 
     def checked(self) -> "Job":
@@ -68,7 +76,7 @@ class Job:
             raise IdaqError(
                 f"Expert context of {num_expert} episodes needs more than "
                 f"{self.trajectories} trajectories per task.",
-                "Raise --trajectories, or lower --expert-episodes.",
+                "Raise `trajectories`, or lower `adapt.num_expert_episodes`.",
             )
         if judge_kind(self.config) in map(judge_needed, self.methods):
             return self

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from idaq.algos.base import Algorithm
 from idaq.algos.entries import make_algorithm
@@ -10,9 +10,7 @@ from idaq.config import to_dict
 from idaq.envs.family import TaskFamily, reward_function
 from idaq.errors import IdaqError
 from idaq.runs.manifest import Identity
-from idaq.settings import RunConfig
-
-Split = Literal["test", "validation"]
+from idaq.settings import RunConfig, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +47,11 @@ class Recipe:
             raise IdaqError(
                 f"The run has {num_updates:,} updates, and '{self.algorithm.name}' trains its "
                 f"policy from update {last_phase:,} on.",
-                "Raise --updates, or shorten the phases before (--set algorithm.vae_updates=...).",
+                "Raise `train.num_updates`, or shorten the phases before "
+                "(`algorithm.vae_updates`).",
             )
         if self.algorithm.relabels and reward_function(self.family) is None:
             raise IdaqError(
                 f"'{self.family.name}' cannot compute the rewards of other tasks' transitions.",
-                "Train with --set algorithm.relabel=false.",
+                "Train with `algorithm.relabel=False`.",
             )

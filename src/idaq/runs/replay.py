@@ -122,7 +122,7 @@ def camera_family(run: Run) -> HostFamily:
     if not is_host_family(family):
         raise IdaqError(
             f"'{family.name}' has no camera, so there is no video of it.",
-            "Leave out --video; `idaq report` draws its episodes.",
+            "Do without one; `idaq report` draws its episodes.",
         )
     return family
 
@@ -135,7 +135,7 @@ def place_of(run: Run, task: int | None) -> tuple[int, TaskSplit]:
     if task is not None and task not in tasks:
         raise IdaqError(
             f"Task {task} is no test task of seed {seed}.",
-            f"Give one of {', '.join(map(str, tasks))} as --video-task.",
+            f"Give one of {', '.join(map(str, tasks))} as `task`.",
         )
     return (0 if task is None else tasks.index(task)), split
 
@@ -177,7 +177,7 @@ def _check_return(name: str, task: int, index: int, footage: Footage, saved: flo
             f"Episode {index + 1} of '{name}' on task {task} returns {replayed:,.3f} when it is "
             f"run again, and the saved results say {saved:,.3f}.",
             "Episodes repeat exactly with the versions and on the kind of machine that made the "
-            "results; make the video there, or adapt again here under another --name.",
+            "results; make the video there, or adapt again here under another `name`.",
         )
 
 
@@ -196,7 +196,7 @@ def _offscreen_gl(wanted: str | None) -> str:
     raise IdaqError(
         f"MuJoCo cannot draw without a screen here (tried MUJOCO_GL={' and '.join(ways)}).",
         "On a machine with a GPU install its EGL library and set MUJOCO_GL=egl; on any other "
-        "`apt install libosmesa6` and set MUJOCO_GL=osmesa. Or leave out --video.",
+        "`apt install libosmesa6` and set MUJOCO_GL=osmesa. Or do without a video.",
     )
 
 

@@ -14,7 +14,7 @@ from idaq.settings import AdaptConfig
 from idaq.storage.atomic import atomic_file
 from idaq.storage.checked import read_json
 
-_REMEDY = "Remove it and adapt again with --resume."
+_REMEDY = "Remove it and adapt again with `resume=True`."
 RawResults = dict[str, NDArray[Any]]
 
 

@@ -181,7 +181,7 @@ class Run:
         if any(actual.get(key) != value for key, value in self.identity.data.items()):
             raise IdaqError(
                 f"'{place}' is not the data that '{self.path}' was made from.",
-                "Restore that dataset, or name it with --data.",
+                "Restore that dataset, or name it with `data`.",
             )
         return dataset
 

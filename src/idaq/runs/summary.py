@@ -173,7 +173,7 @@ def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[n
     if len({r["returns"].shape for r in results}) > 1:
         raise IdaqError(
             f"The results in '{run.adapt(name)}' differ in shape between seeds.",
-            "Remove them and adapt again with --resume.",
+            "Remove them and adapt again with `resume=True`.",
         )
     final = np.stack([r["returns"][:, -1] for r in results])  # [seeds, tasks]
     values = {"mean": per_seed_mean(final)}

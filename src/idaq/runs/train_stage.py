@@ -13,6 +13,7 @@ from idaq.engine.train import diverged, train_data, train_group
 from idaq.envs.family import check_seed, reward_function
 from idaq.errors import IdaqError
 from idaq.runs.run import Run, check_dataset_family
+from idaq.settings import DEFAULT_SEEDS
 from idaq.storage import checkpoint
 from idaq.storage.atomic import remove, write_json
 from idaq.storage.dataset import Dataset
@@ -26,17 +27,17 @@ MAX_SEEDS = 10_000
 class Seeds:
     """Seeds first .. first + count - 1, and how many train together (0: chosen by device)."""
 
-    count: int = 3
+    count: int = DEFAULT_SEEDS
     first: int = 0
     at_once: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MAX_SEEDS:
-            raise IdaqError(f"--seeds is {self.count}.", f"Give 1 to {MAX_SEEDS:,}.")
+            raise IdaqError(f"`seeds.count` is {self.count}.", f"Give 1 to {MAX_SEEDS:,}.")
         check_seed(self.first)
         check_seed(self.first + self.count - 1)
         if self.at_once < 0:
-            raise IdaqError(f"--seeds-at-once is {self.at_once}.", "Give 0 (automatic) or more.")
+            raise IdaqError(f"`seeds.at_once` is {self.at_once}.", "Give 0 (automatic) or more.")
 
     def all(self) -> list[int]:
         return list(range(self.first, self.first + self.count))
@@ -50,8 +51,8 @@ def plan_groups(run: Run, seeds: Seeds) -> list[list[int]]:
     if not known <= set(wanted):
         raise IdaqError(
             f"'{run.path}' has seeds {sorted(known)} and this asks for {wanted}.",
-            f"Ask for at least those: --first-seed {min(known)} --seeds "
-            f"{max(known) - min(known) + 1}.",
+            f"Ask for at least those: `seeds.first={min(known)}` "
+            f"`seeds.count={max(known) - min(known) + 1}`.",
         )
     new = [seed for seed in wanted if seed not in known]
     size = seeds.at_once or (1 if jax.default_backend() == "cpu" else max(len(new), 1))

@@ -98,7 +98,7 @@ def _find_same(
     if not resume:
         raise IdaqError(
             f"'{directory}' holds a run already.",
-            "Add --resume to go on with it, or choose another --out.",
+            "Add `resume=True` to go on with it, or choose another `directory`.",
         )
     manifest = read(directory)
     different = [
@@ -108,7 +108,7 @@ def _find_same(
     if different:
         raise IdaqError(
             f"'{directory}' is a run of another configuration ({'; '.join(different[:4])}).",
-            "Give the same options, or choose another --out.",
+            "Give the same options, or choose another `directory`.",
         )
     return manifest
 
@@ -119,7 +119,7 @@ def _check_new(directory: Path) -> None:
         return
     problem, remedy = (
         f"'{directory}' exists already and is no run directory",
-        "Choose another --out.",
+        "Choose another `directory`.",
     )
     if not directory.is_dir():
         raise IdaqError(f"{problem}.", remedy)

@@ -22,7 +22,7 @@ def locked(lock_file: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise BusyError(
                 f"Another process is working in '{lock_file.parent}'.",
-                "Wait until it ends, or choose another --out.",
+                "Wait until it ends, or choose another `directory`.",
             ) from error
         yield
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from idaq.bench.cells import Cell
+from idaq.bench.choices import CPUS_PER_CELL, GPUS_PER_CELL
 from idaq.bench.progress import BenchProgress
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
@@ -27,14 +28,14 @@ def run_ray(
     progress: BenchProgress,
     *,
     address: str | None = None,
-    cpus_per_cell: float = 1.0,
-    gpus_per_cell: float = 0.0,
+    cpus_per_cell: float = CPUS_PER_CELL,
+    gpus_per_cell: float = GPUS_PER_CELL,
     workers: int = 0,
 ) -> None:
     """Run cells on a cluster until each is done or has failed."""
-    for option, value in (("cpus", cpus_per_cell), ("gpus", gpus_per_cell)):
+    for argument, value in (("cpus", cpus_per_cell), ("gpus", gpus_per_cell)):
         if value < 0:
-            raise IdaqError(f"--{option}-per-cell is {value:g}.", "Give 0 or more.")
+            raise IdaqError(f"`{argument}_per_cell` is {value:g}.", "Give 0 or more.")
     ray = _connect(address)
     try:
         resources = {"num_cpus": cpus_per_cell, "num_gpus": gpus_per_cell}
@@ -68,7 +69,7 @@ def _connect(address: str | None) -> Any:
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise IdaqError(
             f"There is no Ray cluster at '{address}' ({error}).",
-            "Start one with `ray start --head`, or leave --address out.",
+            "Start one with `ray start --head`, or leave `address` out.",
         ) from error
     return ray
 
@@ -81,7 +82,7 @@ def _check_answers(address: str) -> None:
     except (OSError, ValueError, OverflowError) as error:
         raise IdaqError(
             f"Nothing answers at '{address}' ({error}).",
-            "Start a cluster with `ray start --head`, or leave --address out.",
+            "Start a cluster with `ray start --head`, or leave `address` out.",
         ) from error
 
 
@@ -93,7 +94,7 @@ def _check_resources(ray: Any, resources: dict[str, float]) -> None:
             raise IdaqError(
                 f"A cell asks for {resources[name]:g} {resource}s and the whole cluster has "
                 f"{total.get(resource, 0.0):g}.",
-                f"Lower --{resource.lower()}s-per-cell, or add a node.",
+                f"Lower `{resource.lower()}s_per_cell`, or add a node.",
             )
 
 
@@ -115,6 +116,6 @@ def _outcome(ray: Any, reference: Any, results: Path, cell: Cell) -> Exception |
     if status_of(results, cell).state != "done":
         return IdaqError(
             f"The node's results do not appear in '{results}'.",
-            "Put --results on a file system that all nodes share.",
+            "Put `results` on a file system that all nodes share.",
         )
     return None

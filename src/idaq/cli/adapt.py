@@ -1,0 +1,117 @@
+"""`idaq adapt`, and the options of adaptation."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from idaq.cli.options import (
+    AS_SET_UP,
+    FirstSearch,
+    Flag,
+    NextSearch,
+    RunAccept,
+    RunDirectory,
+    RunFinal,
+    RunInt,
+    Workers,
+    unset,
+)
+from idaq.cli.output import print_json, print_table, say, say_what_is_missing
+from idaq.errors import IdaqError
+from idaq.settings import AdaptConfig
+
+ADAPT_SETTINGS = {  # of options whose name is not the setting's own
+    "n_r": "num_reference_episodes",
+    "n_i": "num_iterative_episodes",
+    "k": "keep_percent",
+    "n_e": "episodes_per_hypothesis",
+    "candidates": "num_candidates",
+    "expert_episodes": "num_expert_episodes",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """Options of adaptation; those not given are the run's own."""
+
+    n_r: RunInt = None
+    """Episodes of the reference stage."""
+    n_i: RunInt = None
+    """Episodes of the iterative stage, the final one included."""
+    k: Annotated[float | None, unset("PERCENT", AS_SET_UP)] = None
+    """The threshold is the bottom k% quantile of the reference uncertainties."""
+    n_e: RunInt = None
+    """Episodes that every hypothesis runs."""
+    reference: FirstSearch = None
+    """Which hypotheses of the prior the reference stage tries."""
+    candidates: RunInt = None
+    """How many random candidates `farthest` chooses from."""
+    iterate: NextSearch = None
+    """Iterative episodes run the `posterior`; or once that repeats, the `untried` hypothesis
+    nearest to the best; or, with `search`, as long as nothing resembles the logs, the farthest."""
+    accept: RunAccept = None
+    """When an iterative episode joins the context."""
+    final: RunFinal = None
+    """The final policy: posterior of the kept context, or the best hypothesis replayed."""
+    expert_episodes: RunInt = None
+    """How many logged episodes expert context is given."""
+
+    def resolve(self, base: AdaptConfig) -> AdaptConfig:
+        options = [field.name for field in fields(Adaptation)]
+        given = {ADAPT_SETTINGS.get(name, name): getattr(self, name) for name in options}
+        changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        return replace(base, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapt(Adaptation):
+    """Adapt trained agents to their test tasks with one method."""
+
+    run_directory: RunDirectory
+    """The run directory."""
+    method: Annotated[str | None, unset("METHOD", "the first of the algorithm's own")] = None
+    """How to adapt (see `idaq list`)."""
+    name: Annotated[str | None, unset("NAME", "the method")] = None
+    """Store the results under RUN/adapt/NAME."""
+    data: Annotated[Path | None, unset("DIR", "the data that the run was made from")] = None
+    """Where the dataset is that expert context is taken from."""
+    workers: Workers = 0
+    """Processes that run simulators."""
+    resume: Flag = False
+    """Complete unfinished results; finished ones are printed."""
+    video: Flag = False
+    """Also film the first seed's first, selected and final episode: RUN/videos/NAME-task-00.gif.
+    Needs a simulator with a camera, and MuJoCo drawing without a screen."""
+    video_task: Annotated[int | None, unset("TASK", "the first test task")] = None
+    """Which of the first seed's test tasks to film."""
+    json: Flag = False
+    """Print the summary as JSON."""
+
+    def run(self) -> None:
+        from idaq.algos.entries import ALGORITHMS
+        from idaq.runs.api import adapt_all
+        from idaq.runs.run import Run
+
+        if self.video_task is not None and not self.video:
+            raise IdaqError("--video-task alone films nothing.", "Add --video.")
+        run = Run.open(self.run_directory)
+        kind = run.config.algorithm.kind
+        method = self.method or ALGORITHMS.get_entry(kind).default_methods[0]
+        if self.video:
+            from idaq.report.video import check_video, write_video
+
+            check_video(run, self.video_task)
+        summary = adapt_all(
+            run,
+            method,
+            config=self.resolve(run.config.adapt),
+            name=self.name,
+            data=self.data,
+            resume=self.resume,
+            workers=self.workers,
+        )
+        print_json(summary) if self.json else print_table(summary)
+        say_what_is_missing(run, summary)
+        if self.video:
+            name = method if self.name is None else self.name
+            say(f"video: {write_video(run, name, self.video_task)}")

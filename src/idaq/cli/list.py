@@ -1,0 +1,54 @@
+"""`idaq list`: what there is, by name."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from idaq.cli.options import Flag
+from idaq.cli.output import print_json, print_rows, say
+
+
+@dataclass(frozen=True, kw_only=True)
+class List:
+    """Show what there is: task families, algorithms, presets, adaptation methods."""
+
+    json: Flag = False
+    """Print JSON for machines."""
+
+    def run(self) -> None:
+        from idaq.adapt.methods import METHODS, judge_needed, methods_of
+        from idaq.algos.entries import ALGORITHMS
+        from idaq.algos.presets import PRESETS
+        from idaq.behaviour.quality import qualities_of
+        from idaq.bench.paper import dataset_return
+        from idaq.envs import FAMILIES
+
+        families: list[dict[str, Any]] = [
+            {
+                "name": name,
+                "tasks": family.num_tasks,
+                "observation": family.spec.obs_dim,
+                "action": family.spec.action_dim,
+                "horizon": family.spec.horizon,
+                "qualities": qualities_of(family),
+                "paper_dataset_return": dataset_return(name),
+            }
+            for name, family in FAMILIES.items()
+        ]
+        methods = [
+            {
+                "name": method,
+                "algorithms": [name for name in ALGORITHMS if method in methods_of(name)],
+                "needs_models": judge_needed(method) is not None,
+            }
+            for method in METHODS
+        ]
+        if self.json:
+            listed = {"families": families, "algorithms": list(ALGORITHMS)}
+            print_json(listed | {"presets": list(PRESETS), "methods": methods})
+            return
+        graded = [row["name"] for row in families if "medium" in row.pop("qualities")]
+        print_rows("Task families", families)
+        print(f"Also with data of medium and replay quality: {', '.join(graded)}\n")
+        print_rows("Adaptation methods", methods)
+        print(f"Presets: {', '.join(PRESETS)}")
+        say("Next: idaq run point-robot")
