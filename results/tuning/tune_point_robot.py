@@ -17,7 +17,7 @@ from typing import Any
 from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import get_family
-from idaq.runs.api import run_all
+from idaq.runs.api import adapt_all, run_all
 from idaq.runs.directory import RunDir
 from idaq.runs.train_stage import Seeds
 

@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, TypeVar
 
 from idaq.errors import IdaqError
+from idaq.registry import registry_of
 
 T = TypeVar("T")
 _ADDED, _SAVED_AS = "added", "saved_as"  # in a field's metadata
@@ -30,16 +31,18 @@ MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
 class Component:
     """The base of configurations of one sort, of which a field holds any.
 
-    A subclass that is no dataclass is the sort; it says which kinds there are.
+    A subclass that is no dataclass is the sort; it names the registry of its kinds, whose entries
+    have a `config` each.
     """
 
     kind: str
+    registry: ClassVar[str]
     default_kind: ClassVar[str | None] = None  # where what was saved does not name one
 
     @classmethod
     def choices(cls) -> Mapping[str, type[Any]]:
         """The configuration class of every kind."""
-        raise NotImplementedError
+        return {name: entry.config for name, entry in registry_of(cls.registry).items()}
 
 
 def added(default: Any) -> Any:

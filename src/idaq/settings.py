@@ -6,7 +6,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
@@ -16,11 +16,8 @@ from idaq.registry import registry_of
 class AlgorithmConfig(Component):
     """The settings of any algorithm."""
 
+    registry: ClassVar[str] = "algorithm"
     std_floor: float  # of normalised observations, in their own units
-
-    @classmethod
-    def choices(cls) -> Mapping[str, type[Any]]:
-        return {name: entry.config for name, entry in registry_of("algorithm").items()}
 
 
 @dataclass(frozen=True, kw_only=True)

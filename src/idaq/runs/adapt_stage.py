@@ -9,7 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from idaq.adapt.base import Adapter
-from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter
+from idaq.adapt.methods import (
+    METHODS,
+    check_method_of,
+    components_of_method,
+    judge_needed,
+    make_adapter,
+)
 from idaq.algos.resolve import judge_kind
 from idaq.config import to_dict
 from idaq.engine.logged_episodes import expert_episodes
@@ -17,6 +23,7 @@ from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import Rollouts, make_rollouts
 from idaq.errors import IdaqError
+from idaq.runs.recipe import identities
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.settings import AdaptConfig, RunConfig
@@ -64,8 +71,13 @@ def adapt(
 
 
 def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> dict[str, Any]:
-    """What `adapt/NAME/config.json` says of the results beside it."""
-    return {"method": method, "version": adapter.version, "config": to_dict(config)}
+    """What `adapt/NAME/config.json` says of the results beside it.
+
+    What judges and searches, and does not come with the package, is named with its identity.
+    """
+    identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
+    components = identities(components_of_method(method, config))
+    return identity | ({"components": components} if components else {})
 
 
 def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> None:
