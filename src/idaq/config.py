@@ -84,7 +84,7 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     """The inverse of `to_dict`."""
     if not isinstance(values, dict):
         raise IdaqError(f"{where} must be an object, not {values!r}.", "Restore the saved file.")
-    values = _with_moved(values, getattr(cls, "MOVED", {}))
+    values = with_moved(values, getattr(cls, "MOVED", {}))
     hints = typing.get_type_hints(cls)
     fields = {_saved_name(f): f for f in dataclasses.fields(typing.cast(Any, cls))}
     optional = {name for name, f in fields.items() if f.metadata.get(_ADDED)}
@@ -103,7 +103,7 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     )
 
 
-def _with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+def with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
     """The same values, each in its place of today."""
     for before, now in moved.items():
         (old_part, old_name), (part, name) = before.split("."), now.split(".")

@@ -117,11 +117,21 @@ def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: b
             f"'{file.parent}' holds results already.",
             "Add --resume to complete or show them, or give other ones another --name.",
         )
-    if read_json(file) != identity:
+    if _as_of_today(read_json(file), run) != identity:
         raise IdaqError(
             f"'{file.parent}' was made with other options.",
             "Give the same ones, or store these under another --name.",
         )
+
+
+def _as_of_today(saved: Any, run: Run) -> Any:
+    """What results say of themselves, with the settings that the run had elsewhere then."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("config"), dict):
+        return saved
+    options = to_dict(run.config.adapt)
+    moved = [place.removeprefix("adapt.") for place in RunConfig.MOVED.values()]
+    of_run = {name: options[name] for name in moved if name in options}
+    return saved | {"config": of_run | saved["config"]}
 
 
 def adapt_group(

@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from idaq.config import with_moved
 from idaq.errors import IdaqError
+from idaq.settings import RunConfig
 from idaq.storage.checked import REMEDY
 from idaq.storage.claim import Json
 from idaq.storage.claim import read_manifest as read_claim
@@ -75,6 +77,7 @@ def read_checked(directory: Path) -> Json:
     algorithm = identity["config"].get("algorithm")
     if isinstance(algorithm, dict):  # before there were several, it was not named there
         algorithm.setdefault("kind", identity["algo"])
+    identity["config"] = with_moved(identity["config"], RunConfig.MOVED)
     return manifest
 
 
