@@ -156,6 +156,64 @@ def ml1_means_table() -> str:
     return markdown(("", "score", "paper", "success"), rows)
 
 
+ML1_PRESET_RUNS = ("focal-paper-300000", "focal-paper", "default")
+ML1_PRESET_METHODS = ("idaq-return", "idaq-return-released", "posterior", "expert-context")
+
+
+def ml1_presets_table() -> str:
+    """Both presets on the ML1 sets that were run with `paper`, below the paper's own scores."""
+    rows = []
+    for name in ("reach", "push", "drawer-close"):
+        theirs = [published_score(f"ml1/{name}", method) for method in ML1_PRESET_METHODS]
+        rows.append([name, "the paper's", "-", *(c for x in theirs for c in (as_text(x), "-"))])
+        for directory in ML1_PRESET_RUNS:
+            place = ROOT / "results" / "ml1" / directory / name
+            if not place.is_dir():
+                continue
+            run = Run.open(place)
+            num_updates = run.identity.config["train"]["num_updates"]
+            what = f"`{run.identity.preset}`, {num_updates:,}"
+            of = {row["method"]: row for row in summary_rows(f"ml1/{directory}/{name}")}
+            cells = [
+                cell
+                for method in ML1_PRESET_METHODS
+                for cell in (score_cells(of[method], None)[::2] if method in of else ("-", "-"))
+            ]
+            rows.append([name, what, str(len(run.seeds())), *cells])
+    headings = ["IDAQ, return", "the released code's rules", "posterior", "expert context"]
+    beside = (cell for heading in headings for cell in (heading, "success"))
+    return markdown(("set", "preset, updates", "seeds", *beside), rows)
+
+
+def ml1_curve_table() -> str:
+    """Expert context during the training of preset `paper`: score and success."""
+    columns: dict[str, dict[tuple[int, int], list[str]]] = {}
+    for file, run, name in (
+        ("reach", "focal-paper/reach", "reach"),
+        ("reach-300000", "focal-paper-300000/reach", "reach"),
+        ("push", "focal-paper/push", "push"),
+    ):
+        dataset = read_json(RunDir(ROOT / "results" / "ml1" / run).dataset_file)
+        with np.load(ROOT / "results" / "ml1" / "focal-paper-curves" / f"{file}.npz") as arrays:
+            for kind, words in (("train", "training tasks"), ("test", "test tasks")):
+                column = columns.setdefault(f"{name}, {words}", {})
+                if f"{kind}_returns" not in arrays:
+                    continue
+                experts = [successful_return(dataset, row) for row in arrays[f"{kind}_tasks"]]
+                scores = arrays[f"{kind}_returns"] / np.asarray(experts, np.float64)[:, None]
+                success = arrays[f"{kind}_success"]
+                for place, updates in enumerate(arrays["updates"].tolist()):
+                    cells = [f"{x[place].mean():.2f}" for x in (scores, success)]
+                    column[updates, len(arrays["seeds"])] = cells
+    points = sorted({point for column in columns.values() for point in column})
+    rows = [
+        [f"{updates:,}", str(seeds)]
+        + [c for column in columns.values() for c in column.get((updates, seeds), ["-", "-"])]
+        for updates, seeds in points
+    ]
+    return markdown(("updates", "seeds", *(c for name in columns for c in (name, "success"))), rows)
+
+
 def cheetah_table() -> str:
     """Cheetah-Vel, ours and the paper's."""
     rows = [
@@ -474,6 +532,8 @@ def tables() -> dict[str, str]:
         "paper": paper_preset_table(),
         "ml1": ml1_table(),
         "ml1-means": ml1_means_table(),
+        "ml1-presets": ml1_presets_table(),
+        "ml1-curve": ml1_curve_table(),
         "cheetah-vel": cheetah_table(),
         "ml1-medium": medium_table(),
         "op-cl": op_cl_table(),

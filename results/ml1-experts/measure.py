@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from idaq.envs.ml1_experts import MENDS, Mend, ml1_names
 
-from idaq.envs.metaworld import NUM_TASKS, Ml1Env, ScriptedExpert
+from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
+from idaq.envs.metaworld.sets import NUM_TASKS, Ml1Env, ScriptedExpert
 
 
 def episode(env: Ml1Env, expert: ScriptedExpert, task: int, seeds: list[int]) -> tuple[float, bool]:

@@ -16,17 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from idaq.adaptation import adapt_run, run_rollouts
-from idaq.data.collect import collect
-from idaq.pipeline import train_all
-from idaq.presets import resolve, with_ensemble_size
-from idaq.run_dir import RunDir
-from idaq.summary import summarise
-from idaq.training import Seeds, run_config
-from idaq.workers import WorkerPool
-
+from idaq.algos.resolve import resolve, without_judge
+from idaq.behaviour.collect import collect
 from idaq.config import override
+from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
+from idaq.runs.adapt_stage import adapt, rollouts_of
+from idaq.runs.api import train_all
+from idaq.runs.run import Run
+from idaq.runs.summary import summarise
+from idaq.runs.train_stage import Seeds
 
 
 class Tuning:
@@ -64,30 +63,29 @@ class Tuning:
             collect(get_family(f"ml1/{name}"), path, trajectories=num, pool=pool, quiet=True)
         return path
 
-    def train(self, name: str, trial: dict[str, Any], data: Path) -> RunDir:
+    def train(self, name: str, trial: dict[str, Any], data: Path) -> Run:
         config = resolve("default", f"ml1/{name}")
         for setting in self.settings(trial):
             config = override(config, setting)
         if not any("prediction" in each["method"] for each in self.plan["adapt"]):
-            config = with_ensemble_size(config, 0)
-        run = RunDir(self.place / trial["name"] / name)
+            config = without_judge(config)
         seeds = Seeds(count=self.plan["seeds"], first=self.plan["first_seed"])
-        train_all(
-            run, data, config=config, seeds=seeds, split="validation", resume=True, quiet=True
+        place = self.place / trial["name"] / name
+        return train_all(
+            place, data, config=config, seeds=seeds, split="validation", resume=True, quiet=True
         )
-        return run
 
-    def adapt(self, name: str, trial: dict[str, Any], run: RunDir, pool: WorkerPool) -> None:
-        rollouts = run_rollouts(run, pool)
+    def adapt(self, name: str, trial: dict[str, Any], run: Run, pool: WorkerPool) -> None:
+        rollouts = rollouts_of(run, pool)
         for each in self.plan["adapt"]:
             if (name, trial["name"], each["name"]) in self.done:
                 continue
             if time.monotonic() > self.deadline:
                 return
-            config = run_config(run).adapt
+            config = run.config.adapt
             for setting in each.get("settings", []):
                 config = override(config, setting)
-            adapt_run(run, each["method"], rollouts, config=config, name=each["name"], resume=True)
+            adapt(run, each["method"], rollouts, config=config, name=each["name"], resume=True)
             row = next(r for r in summarise(run)["rows"] if r["method"] == each["name"])
             self.write(
                 {

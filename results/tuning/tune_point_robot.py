@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from idaq.pipeline import Seeds, adapt_run, run_all
-from idaq.presets import resolve
-from idaq.run_dir import RunDir
-from idaq.summary import summarise
-
+from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import get_family
+from idaq.runs.api import adapt_all, run_all
+from idaq.runs.directory import RunDir
+from idaq.runs.train_stage import Seeds
 
 SEEDS = Seeds(count=4, first=100)
 METHODS = ("idaq-return", "idaq-prediction-error", "posterior", "expert-context")
@@ -79,7 +78,7 @@ def trial(family_name: str, learner: str, directory: Path) -> dict[str, Any]:
     for assignment in settings:
         config = override(config, assignment)
     run = RunDir(directory)
-    run_all(
+    summary = run_all(
         run,
         family,
         preset="default",
@@ -94,8 +93,8 @@ def trial(family_name: str, learner: str, directory: Path) -> dict[str, Any]:
         for name, options in ADAPTATIONS.items():
             for method in METHODS[:2]:
                 label = f"{method}-{re.sub('[^a-z0-9_]+', '-', name)}"
-                adapt_run(run, method, config=replace(paper, **options), name=label)
-    summary = summarise(run)
+                options_of_trial = replace(paper, **options)
+                summary = adapt_all(run, method, config=options_of_trial, name=label)
     scores = {row["method"]: [row["mean"], *row["ci95"]] for row in summary["rows"]}
     return {
         "family": family_name,

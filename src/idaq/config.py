@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, TypeVar
 
 from idaq.errors import IdaqError
+from idaq.registry import registry_of
 
 T = TypeVar("T")
 _ADDED, _SAVED_AS = "added", "saved_as"  # in a field's metadata
@@ -30,16 +31,18 @@ MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
 class Component:
     """The base of configurations of one sort, of which a field holds any.
 
-    A subclass that is no dataclass is the sort; it says which kinds there are.
+    A subclass that is no dataclass is the sort; it names the registry of its kinds, whose entries
+    have a `config` each.
     """
 
     kind: str
+    registry: ClassVar[str]
     default_kind: ClassVar[str | None] = None  # where what was saved does not name one
 
     @classmethod
     def choices(cls) -> Mapping[str, type[Any]]:
         """The configuration class of every kind."""
-        raise NotImplementedError
+        return {name: entry.config for name, entry in registry_of(cls.registry).items()}
 
 
 def added(default: Any) -> Any:
@@ -81,7 +84,7 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     """The inverse of `to_dict`."""
     if not isinstance(values, dict):
         raise IdaqError(f"{where} must be an object, not {values!r}.", "Restore the saved file.")
-    values = _with_moved(values, getattr(cls, "MOVED", {}))
+    values = with_moved(values, getattr(cls, "MOVED", {}))
     hints = typing.get_type_hints(cls)
     fields = {_saved_name(f): f for f in dataclasses.fields(typing.cast(Any, cls))}
     optional = {name for name, f in fields.items() if f.metadata.get(_ADDED)}
@@ -100,7 +103,7 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     )
 
 
-def _with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+def with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
     """The same values, each in its place of today."""
     for before, now in moved.items():
         (old_part, old_name), (part, name) = before.split("."), now.split(".")

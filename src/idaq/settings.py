@@ -7,7 +7,7 @@ choices and defaults that Python and the command line share; importing them take
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
@@ -29,11 +29,8 @@ DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings
 class AlgorithmConfig(Component):
     """The settings of any algorithm."""
 
+    registry: ClassVar[str] = "algorithm"
     std_floor: float  # of normalised observations, in their own units
-
-    @classmethod
-    def choices(cls) -> Mapping[str, type[Any]]:
-        return {name: entry.config for name, entry in registry_of("algorithm").items()}
 
 
 @dataclass(frozen=True, kw_only=True)

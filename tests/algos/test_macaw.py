@@ -277,3 +277,12 @@ def test_fine_tuning_lowers_the_losses_on_its_episodes() -> None:
 def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(IdaqError):
         MacawConfig(**change)
+
+
+def test_metrics_show_the_mean_rates() -> None:
+    after, metrics = tiny.compiled_update(MACAW)(state(), tiny.data(), KEY)
+    rates = positive(after.rates)
+    for name, own in (("policy_rate", rates.policy), ("value_rate", rates.value)):
+        shown = np.mean([float(rate) for rate in jax.tree.leaves(own)])
+        assert float(metrics[name]) == pytest.approx(shown, rel=1e-5)
+    assert float(metrics["advantage_weight"]) == pytest.approx(float(rates.advantage_weight))

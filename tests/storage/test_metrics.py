@@ -99,3 +99,10 @@ def test_the_record_does_without_tensorboard(
     write(tmp_path, ROWS)
     assert read_metrics(tmp_path / FILE_NAME) == ROWS
     assert not (tmp_path / EVENT_FILE_NAME).exists()
+
+
+def test_a_line_that_is_no_text_ends_the_reading(tmp_path: Path) -> None:
+    write(tmp_path, ROWS)
+    with (tmp_path / FILE_NAME).open("ab") as stream:
+        stream.write(b'{"update": 40, "\xff\xfe')
+    assert read_metrics(tmp_path / FILE_NAME) == ROWS

@@ -14,6 +14,7 @@ from idaq.adapt.expert_context import ExpertContext
 from idaq.adapt.fine_tuning import FineTuning, GradientAlgorithm
 from idaq.adapt.idaq import Idaq
 from idaq.adapt.posterior import Belief, Posterior
+from idaq.adapt.search import SEARCHES
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty
 from idaq.algos.base import Algorithm
 from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS
@@ -95,6 +96,17 @@ METHODS: Registry[MethodEntry] = Registry(
 def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adapter:
     """The adapter of a method."""
     return METHODS.get_entry(method).make(config, algorithm)
+
+
+def components_of_method(method: str, config: AdaptConfig) -> dict[str, Any]:
+    """The entries of whatever judges or searches and does not come with the package."""
+    uncertainty = METHODS.get_entry(method).judges
+    named = ((SEARCHES, config.reference), (SEARCHES, config.iterate), (UNCERTAINTIES, uncertainty))
+    return {
+        f"{registry.kind} {name}": registry[name]
+        for registry, name in named
+        if name is not None and not registry.is_built_in(name)
+    }
 
 
 def methods_of(algorithm: str) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ shared (`idaq.algos.context_based`). Every objective makes an algorithm of its o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, cast
 
 from idaq.algos.base import Algorithm
+from idaq.config import Component
 from idaq.objectives.base import Objective
-from idaq.registry import Registry
+from idaq.registry import Registry, registry_of
 from idaq.settings import AlgorithmConfig, RunConfig
 from idaq.types import Spec, Traits
 
@@ -117,6 +118,22 @@ def default_algorithm() -> str:
 def label_of(algorithm: str) -> str:
     """How an algorithm is called in tables and figures; one that is not installed by its name."""
     return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
+
+
+def components_of(config: AlgorithmConfig) -> dict[str, Any]:
+    """The entries of whatever trains and does not come with the package, as "kind name".
+
+    What does is covered by the algorithm's version.
+    """
+    objective = OBJECTIVES.get(config.kind)
+    entry: Any = objective or ALGORITHMS.get_entry(config.kind)
+    registry: Registry[Any] = OBJECTIVES if objective else ALGORITHMS
+    found = {} if registry.is_built_in(config.kind) else {f"{registry.kind} {config.kind}": entry}
+    for each in fields(cast(Any, config)):
+        part = getattr(config, each.name)
+        if isinstance(part, Component) and not registry_of(part.registry).is_built_in(part.kind):
+            found[f"{part.registry} {part.kind}"] = registry_of(part.registry)[part.kind]
+    return found
 
 
 def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:

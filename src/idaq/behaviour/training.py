@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from idaq.algos.data import scale_action
@@ -42,6 +41,7 @@ from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
 from idaq.engine.provenance import find_provenance
 from idaq.engine.rollout import make_rollouts
+from idaq.engine.updates import repeat
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, check_seed, has_scripted_expert, is_host_family
 from idaq.errors import IdaqError
@@ -154,16 +154,12 @@ def run_updates(
     sac: Sac, learner: SacState, replay: Replay, key: Array, num: int
 ) -> tuple[SacState, dict[str, Any]]:
     """`num` updates in one dispatch; metrics are means over them."""
-    shapes = jax.eval_shape(sac.update, learner, replay, key)[1]
-    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
 
-    def body(index: Array, loop: Any) -> Any:
-        learner, sums = loop
-        learner, metrics = sac.update(learner, replay, jax.random.fold_in(key, index))
-        return learner, jax.tree.map(jnp.add, sums, metrics)
+    def update(learner: SacState, update_key: Array) -> tuple[SacState, dict[str, Any]]:
+        return sac.update(learner, replay, update_key)
 
-    learner, sums = jax.lax.fori_loop(0, num, body, (learner, zeros))
-    return learner, jax.tree.map(lambda x: x / num, sums)
+    result: tuple[SacState, dict[str, Any]] = repeat(update, learner, key, 0, num)
+    return result
 
 
 def block_of_rows(spec: Spec, episodes: Episodes, tasks: Any) -> tuple[Transition, Any]:

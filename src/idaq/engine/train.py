@@ -1,4 +1,4 @@
-"""The training loop, the only one.
+"""Meta-training: groups of seeds, chunk by chunk, with checkpoints and a log.
 
 A group of seeds is one compiled program: sampling inside, a chunk of updates per dispatch,
 donated buffers, seeds under `vmap`. The key of an update depends on the seed and the update's
@@ -19,6 +19,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.data import SeedData, SharedData, TrainData
 from idaq.engine.loading import fit_normaliser, load_episodes, load_rows, mean_return, returns_to_go
 from idaq.engine.starts import start_std, unrelated_starts
+from idaq.engine.updates import repeat
 from idaq.errors import IdaqError
 from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
@@ -103,19 +104,11 @@ def run_updates(
 ) -> tuple[PyTree, dict[str, Any]]:
     """`num` updates, the first of which has number `first`; metrics are means over them."""
 
-    def train_seed(state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
-        key = jax.random.fold_in(key, UPDATE_STREAM)
-        shapes = jax.eval_shape(algorithm.update, state, data, key)[1]
-        zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+    def train_seed(state: PyTree, data: TrainData, key: Array) -> Any:
+        def update(state: PyTree, update_key: Array) -> tuple[PyTree, dict[str, Any]]:
+            return algorithm.update(state, data, update_key)
 
-        def body(offset: Array, loop: Any) -> Any:
-            state, sums = loop
-            update_key = jax.random.fold_in(key, first + offset)
-            state, metrics = algorithm.update(state, data, update_key)
-            return state, jax.tree.map(jnp.add, sums, metrics)
-
-        state, sums = jax.lax.fori_loop(0, num, body, (state, zeros))
-        return state, jax.tree.map(lambda x: x / num, sums)
+        return repeat(update, state, jax.random.fold_in(key, UPDATE_STREAM), first, num)
 
     return over_seeds(train_seed, (0, SEED_AXES, 0), keys.shape[0])(state, data, keys)  # type: ignore[no-any-return]
 

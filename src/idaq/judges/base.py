@@ -5,7 +5,7 @@ the embedding z as a constant. What it says of an episode is for uncertainties t
 (`idaq.adapt.uncertainty`): an uncertainty names the judge that it reads.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,11 +17,8 @@ from idaq.types import Array, PyTree, Spec, Transition
 class JudgeConfig(Component):
     """The settings of any judge."""
 
+    registry: ClassVar[str] = "judge"
     default_kind: ClassVar[str | None] = "ensemble"  # the only one, once
-
-    @classmethod
-    def choices(cls) -> Mapping[str, type[Any]]:
-        return {name: entry.config for name, entry in JUDGES.items()}
 
 
 class Trained(NamedTuple):

@@ -5,9 +5,9 @@ training carries on; its policy's parameters are what an agent takes along. A co
 its learner by `kind`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from idaq.config import Component
 from idaq.registry import Registry
@@ -19,11 +19,8 @@ Metrics = dict[str, Any]
 class LearnerConfig(Component):
     """The settings of any learner."""
 
+    registry: ClassVar[str] = "learner"
     hidden: tuple[int, ...]
-
-    @classmethod
-    def choices(cls) -> Mapping[str, type[Any]]:
-        return {name: entry.config for name, entry in LEARNERS.items()}
 
 
 def _one_batch(config: Any) -> int:

@@ -82,7 +82,9 @@ def run_payload(run: RunPlace, name: str, budget: Budget) -> dict[str, Any]:
     return {
         "name": name,
         "family": identity.family,
-        "subject": subject_of(identity.family, data_quality(run.directory), identity.algo),
+        "subject": subject_of(
+            identity.family, data_quality(run.directory), identity.algo, sorted(identity.components)
+        ),
         "preset": identity.preset,
         "split": identity.split,
         "seeds": summary["seeds"],

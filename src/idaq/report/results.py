@@ -58,6 +58,7 @@ class RunResults:
     split: str
     seeds: list[int]
     methods: dict[str, MethodResults]
+    components: tuple[str, ...] = ()  # that come from outside the package
 
     @property
     def example(self) -> int:
@@ -75,7 +76,7 @@ class RunResults:
     @property
     def subject(self) -> str:
         """What the run is about, in words."""
-        return subject_of(self.family, self.quality, self.algo)
+        return subject_of(self.family, self.quality, self.algo, self.components)
 
     @property
     def example_title(self) -> str:
@@ -111,6 +112,7 @@ def load_run(run: RunPlace) -> RunResults:
         split=run.identity.split,
         seeds=seeds,
         methods={name: _load_method(run, name, seeds) for name in names},
+        components=tuple(sorted(run.identity.components)),
     )
 
 

@@ -14,7 +14,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
     """One row per method of a run's summary."""
     seeds = summary["seeds"]
     algo = next((row["algo"] for row in summary["rows"]), "")
-    subject = subject_of(summary["family"], summary.get("quality", "expert"), algo)
+    quality, components = summary.get("quality", "expert"), summary.get("components", ())
+    subject = subject_of(summary["family"], quality, algo, components)
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
         title=f"{subject}, preset {summary['preset']}: the final episode",

@@ -9,7 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from idaq.adapt.base import Adapter
-from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter
+from idaq.adapt.methods import (
+    METHODS,
+    check_method_of,
+    components_of_method,
+    judge_needed,
+    make_adapter,
+)
 from idaq.algos.resolve import judge_kind
 from idaq.config import to_dict
 from idaq.engine.logged_episodes import expert_episodes
@@ -17,6 +23,7 @@ from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import Rollouts, make_rollouts
 from idaq.errors import IdaqError
+from idaq.runs.recipe import identities
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.settings import AdaptConfig, RunConfig
@@ -64,8 +71,13 @@ def adapt(
 
 
 def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> dict[str, Any]:
-    """What `adapt/NAME/config.json` says of the results beside it."""
-    return {"method": method, "version": adapter.version, "config": to_dict(config)}
+    """What `adapt/NAME/config.json` says of the results beside it.
+
+    What judges and searches, and does not come with the package, is named with its identity.
+    """
+    identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
+    components = identities(components_of_method(method, config))
+    return identity | ({"components": components} if components else {})
 
 
 def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> None:
@@ -105,11 +117,21 @@ def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: b
             f"'{file.parent}' holds results already.",
             "Add `resume=True` to complete or show them, or give other ones another `name`.",
         )
-    if read_json(file) != identity:
+    if _as_of_today(read_json(file), run) != identity:
         raise IdaqError(
             f"'{file.parent}' was made with other options.",
             "Give the same ones, or store these under another `name`.",
         )
+
+
+def _as_of_today(saved: Any, run: Run) -> Any:
+    """What results say of themselves, with the settings that the run had elsewhere then."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("config"), dict):
+        return saved
+    options = to_dict(run.config.adapt)
+    moved = [place.removeprefix("adapt.") for place in RunConfig.MOVED.values()]
+    of_run = {name: options[name] for name in moved if name in options}
+    return saved | {"config": of_run | saved["config"]}
 
 
 def adapt_group(

@@ -1,7 +1,10 @@
 """How algorithms, methods and runs are called in tables and figures: as their entries say."""
 
+from collections.abc import Iterable
+
 from idaq.adapt.methods import METHODS
 from idaq.algos.entries import PAPER_METHODS, default_algorithm, label_of
+from idaq.registry import registry_of
 
 
 def label_of_method(name: str, algorithm: str = "") -> str:
@@ -17,8 +20,27 @@ def method_order(name: str) -> tuple[int, str]:
     return known, name
 
 
-def subject_of(family: str, quality: str, algorithm: str = "") -> str:
-    """What a run is about, in words; expert data and the default algorithm go without saying."""
+def subject_of(
+    family: str, quality: str, algorithm: str = "", components: Iterable[str] = ()
+) -> str:
+    """What a run is about, in words; expert data and the default algorithm go without saying.
+
+    `components` are those from outside, as "kind name"; the algorithm's own is named already.
+    """
     data = [] if quality == "expert" else [f"{quality} data"]
-    is_default = algorithm in ("", default_algorithm())
-    return ", ".join([family, *data, *([] if is_default else [algorithm])])
+    parts = [_label_of_component(each) for each in components if not _is_algorithm(each, algorithm)]
+    if algorithm in ("", default_algorithm()) and not parts:
+        return ", ".join([family, *data])
+    name = label_of(algorithm or default_algorithm()) if parts else algorithm
+    return ", ".join([family, *data, " with ".join([name, *parts])])
+
+
+def _is_algorithm(component: str, algorithm: str) -> bool:
+    return component.rpartition(" ")[2] == algorithm
+
+
+def _label_of_component(component: str) -> str:
+    """Its entry's label; one that is not installed goes by its name."""
+    kind, _, name = component.rpartition(" ")
+    entry = registry_of(kind).get(name)
+    return name if entry is None else str(entry.label)

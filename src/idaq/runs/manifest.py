@@ -1,10 +1,12 @@
 """`run.json`, typed: what a run is (its identity), and what made it (its provenance)."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from idaq.config import with_moved
 from idaq.errors import IdaqError
+from idaq.settings import RunConfig
 from idaq.storage.checked import REMEDY
 from idaq.storage.claim import Json
 from idaq.storage.claim import read_manifest as read_claim
@@ -23,10 +25,14 @@ class Identity:
     split: str  # of the tasks: test, or validation
     data: Json  # the recipe that its own data is collected by, or the sha256 of what it was given
     config: Json  # as it is saved; `Run.config` is what it says
+    components: Json = field(default_factory=dict)  # from outside the package, and their identities
 
     def to_json(self) -> Json:
-        """As `run.json` has it."""
-        return asdict(self)
+        """As `run.json` has it: components where there are some."""
+        content = asdict(self)
+        return (
+            content if self.components else {k: v for k, v in content.items() if k != "components"}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +71,22 @@ def read_checked(directory: Path) -> Json:
     manifest = read_claim(directory)
     identity = manifest["identity"]
     for key, kind in Identity.__annotations__.items():
-        if not isinstance(identity.get(key), dict if kind is Json else kind):
+        value = identity.get(key, {} if key == "components" else None)
+        if not isinstance(value, dict if kind is Json else kind):
             raise IdaqError(f"'{directory / MANIFEST_FILE}' has no usable '{key}'.", REMEDY)
     algorithm = identity["config"].get("algorithm")
     if isinstance(algorithm, dict):  # before there were several, it was not named there
         algorithm.setdefault("kind", identity["algo"])
+    identity["config"] = with_moved(identity["config"], RunConfig.MOVED)
     return manifest
 
 
 def parse_manifest(manifest: Json, directory: Path) -> Manifest:
     """The types of a checked manifest."""
-    identity = {key: manifest["identity"][key] for key in Identity.__annotations__}
+    given_identity = manifest["identity"]
+    identity = {
+        key: given_identity[key] for key in Identity.__annotations__ if key in given_identity
+    }
     provenance = manifest["provenance"]
 
     def given(key: str, kind: type) -> Any:

@@ -1,14 +1,16 @@
 """What a run is to be, before it has a directory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import make_algorithm
+from idaq.algos.entries import components_of, make_algorithm
 from idaq.config import to_dict
 from idaq.envs.family import TaskFamily, reward_function
 from idaq.errors import IdaqError
+from idaq.registry import identity_of
 from idaq.runs.manifest import Identity
 from idaq.settings import RunConfig, Split
 
@@ -38,6 +40,7 @@ class Recipe:
             split=self.split,
             data=self.data,
             config=to_dict(self.config),
+            components=identities(components_of(self.config.algorithm)),
         )
 
     def check(self) -> None:
@@ -55,3 +58,8 @@ class Recipe:
                 f"'{self.family.name}' cannot compute the rewards of other tasks' transitions.",
                 "Train with `algorithm.relabel=False`.",
             )
+
+
+def identities(components: Mapping[str, Any]) -> dict[str, int | str]:
+    """What tells components from others of their names."""
+    return {name: identity_of(entry) for name, entry in sorted(components.items())}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import ALGORITHMS, make_algorithm
+from idaq.algos.entries import ALGORITHMS, components_of, make_algorithm
 from idaq.config import from_dict
 from idaq.engine.provenance import find_provenance
 from idaq.envs import get_family
@@ -20,7 +20,7 @@ from idaq.envs.family import TaskFamily, split_tasks, validation_split
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.manifest import Identity, Manifest, parse_manifest, read_checked, read_manifest
-from idaq.runs.recipe import Recipe
+from idaq.runs.recipe import Recipe, identities
 from idaq.settings import RunConfig
 from idaq.storage.atomic import write_json
 from idaq.storage.checked import REMEDY, read_json, read_object
@@ -122,7 +122,11 @@ class Run:
         self._check_version(entry.name, self.identity.algo_version, entry.version or 0)
         self._check_version(self.family.name, self.identity.family_version, self.family.version)
         where = f"'{self.directory.manifest_file}': config"
-        return from_dict(RunConfig, self.identity.config, where)
+        config = from_dict(RunConfig, self.identity.config, where)
+        now = identities(components_of(config.algorithm))
+        for name in sorted({*now, *self.identity.components}):
+            self._check_version(name, self.identity.components.get(name), now.get(name))
+        return config
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -136,7 +140,7 @@ class Run:
                 "Give the family that the run was made with.",
             )
 
-    def _check_version(self, name: str, before: int, now: int) -> None:
+    def _check_version(self, name: str, before: int | str | None, now: int | str | None) -> None:
         if before != now:
             raise IdaqError(
                 f"'{self.path}' is of version {before} of '{name}'; this idaq has version {now}.",

@@ -123,7 +123,8 @@ def _has_results(run: Run, name: str, seeds: list[int]) -> bool:
 def summary_of(run: Run) -> dict[str, Any]:
     """The summary of all results that there are."""
     identity, seeds = run.identity, run.seeds()
-    return {
+    outside = {"components": sorted(identity.components)} if identity.components else {}
+    return outside | {
         "family": identity.family,
         "quality": data_quality(run.directory),
         "preset": identity.preset,

@@ -1,0 +1,29 @@
+"""Many updates of anything in one dispatch: the loop that meta-training and SAC share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from idaq.types import Array
+
+S = TypeVar("S")
+Update = Callable[[S, Array], tuple[S, dict[str, Any]]]
+
+
+def repeat(update: Update[S], state: S, key: Array, first: Array | int, num: Array | int) -> Any:
+    """`num` updates, the first of which has number `first`; metrics are means over them.
+
+    The key of an update depends on `key` and its number alone.
+    """
+    shapes = jax.eval_shape(update, state, key)[1]
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+    def body(offset: Array, loop: Any) -> Any:
+        state, sums = loop
+        state, metrics = update(state, jax.random.fold_in(key, first + offset))
+        return state, jax.tree.map(jnp.add, sums, metrics)
+
+    state, sums = jax.lax.fori_loop(0, num, body, (state, zeros))
+    return state, jax.tree.map(lambda total: total / num, sums)
