@@ -6,9 +6,13 @@ hypothesis has a leading task axis everywhere outside. The agent's parameters ar
 An adapter sees observations, actions and rewards, and never which task it is in.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from idaq.types import Array, Episodes, PyTree
+import jax
+
+from idaq.types import Episodes, Hypothesis, Key, PyTree
+
+Record = dict[str, jax.Array]
 
 
 class Adapter(Protocol):
@@ -24,22 +28,24 @@ class Adapter(Protocol):
         """The whole budget; its last episode runs the committed hypothesis and is the score."""
         ...
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> PyTree:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> PyTree:
         """The state before the first episode; `given` is expert context, for adapters of that."""
         ...
 
-    def propose(self, agent: PyTree, state: PyTree) -> Any:
+    def propose(self, agent: PyTree, state: PyTree) -> Hypothesis:
         """The hypothesis of the next episode."""
         ...
 
-    def observe(self, agent: PyTree, state: PyTree, hypothesis: PyTree, episode: Episodes) -> Any:
+    def observe(
+        self, agent: PyTree, state: PyTree, hypothesis: Hypothesis, episode: Episodes
+    ) -> PyTree:
         """The state after an episode [horizon, ...] under a hypothesis."""
         ...
 
-    def commit(self, agent: PyTree, state: PyTree) -> Any:
+    def commit(self, agent: PyTree, state: PyTree) -> Hypothesis:
         """The final hypothesis."""
         ...
 
-    def record(self, state: PyTree) -> dict[str, Any]:
+    def record(self, state: PyTree) -> Record:
         """Why: per episode `uncertainty` and `kept`, per task `threshold` and `tied`."""
         ...

@@ -1,8 +1,10 @@
 """What acts: three pure functions, for JAX environments and simulators alike."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from idaq.types import Array, PyTree
+import jax
+
+from idaq.types import Action, Key, PyTree, Scalar
 
 
 class Policy(Protocol):
@@ -11,9 +13,9 @@ class Policy(Protocol):
     def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree: ...
 
     def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]: ...
+        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: jax.Array, key: Key
+    ) -> tuple[Action, PyTree]: ...
 
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Array) -> PyTree: ...
+    def take_reward(self, params: PyTree, carry: PyTree, reward: Scalar) -> PyTree: ...
 
     def __hash__(self) -> int: ...
