@@ -8,24 +8,29 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-PyTree = Any  # of arrays: a network's parameters, an optimiser's state, a memory within an episode
+PyTree = Any  # of arrays, which its owner alone looks into
+Params = PyTree  # of networks
+OptState = PyTree  # of an optimiser
+Carry = PyTree  # a memory within an episode
 AnyArray = NDArray[Any]  # NumPy's, of any type
 Array = jax.Array | AnyArray
 IntArray = NDArray[np.int64]
 
-# JAX's, by their shape. Within `vmap` a function sees one of them, whatever is around it.
-Key = jax.Array  # of random numbers: [] here, as many as there are of what it is for outside
+# JAX's, by the shape that a function of one seed and one task sees; outside of `vmap` there is an
+# axis more for each.
+Key = jax.Array  # [], of random numbers
 Scalar = jax.Array  # []
 Vector = jax.Array  # [n]
 Rows = jax.Array  # [n, ...], one for each of a batch
+Embeddings = jax.Array  # [n, latent_dim], of the tasks that the rows of a batch are of
 Mask = jax.Array  # [n] bool
 Places = jax.Array  # whole numbers, to index with
 Action = jax.Array  # [..., action_dim]
 Hypothesis = jax.Array  # [latent_dim]: what an agent believes of its task, one vector
 Hypotheses = jax.Array  # [num, latent_dim]
+Metrics = dict[str, Scalar]  # of an update, to log
 RewardFunction = Callable[[jax.Array, jax.Array, Action, jax.Array], jax.Array]
 """(task, obs, action, next_obs): the reward."""
-Metrics = dict[str, Scalar]  # of an update, to log
 
 
 @dataclass(frozen=True, kw_only=True)

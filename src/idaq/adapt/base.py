@@ -1,8 +1,8 @@
 """What an adapter is: how hypotheses are proposed and what experience is believed.
 
 An adapter is a frozen, hashable dataclass of options bound to an algorithm. Its methods are pure
-functions for *one* task; the meta-test loop batches them over tasks and seeds with `vmap`, so a
-hypothesis has a leading task axis everywhere outside. The agent's parameters are an argument.
+functions for *one* task, and a hypothesis is one vector; the meta-test loop batches them over tasks
+and seeds with `vmap`, so that it has leading axes everywhere outside. The agent's parameters are an argument.
 An adapter sees observations, actions and rewards, and never which task it is in.
 """
 
@@ -12,7 +12,7 @@ import jax
 
 from idaq.types import Episodes, Hypothesis, Key, PyTree
 
-Record = dict[str, jax.Array]
+Record = dict[str, jax.Array]  # per episode [num_episodes], per task []
 
 
 class Adapter(Protocol):

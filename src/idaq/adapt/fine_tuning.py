@@ -18,40 +18,40 @@ from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
-from idaq.types import Episodes, Hypothesis, Key, Mask, PyTree, Scalar
+from idaq.types import Episodes, Hypothesis, Key, Mask, Params, PyTree, Scalar
 
 
 class GradientAlgorithm(Algorithm, Protocol):
     """An algorithm whose hypotheses are networks after gradient steps."""
 
-    def initial(self, agent: PyTree) -> PyTree:
+    def initial(self, agent: PyTree) -> Params:
         """The networks before any step."""
         ...
 
-    def inner_step(self, agent: PyTree, episodes: Episodes, keep: Mask) -> PyTree:
+    def inner_step(self, agent: PyTree, episodes: Episodes, keep: Mask) -> Params:
         """The networks after the inner step on the kept episodes."""
         ...
 
     def fine_tune(
         self,
         agent: PyTree,
-        adapted: PyTree,
+        adapted: Params,
         episodes: Episodes,
         keep: Mask,
         num_steps: int,
         learning_rate: float,
-    ) -> PyTree:
+    ) -> Params:
         """The networks after further steps on the kept episodes."""
         ...
 
-    def hypothesis(self, adapted: PyTree, explores: Scalar | bool) -> Hypothesis:
+    def hypothesis(self, adapted: Params, explores: Scalar | bool) -> Hypothesis:
         """What `act` takes; one that explores adds noise to its actions."""
         ...
 
 
 class FineTuningState(NamedTuple):
     memory: Memory
-    adapted: PyTree
+    adapted: Params
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FineTuning:
         memory = remember(state.memory, hypothesis, episode)
         seen = jnp.arange(self.num_episodes) < memory.count
 
-        def adapt(adapted: PyTree) -> PyTree:
+        def adapt(adapted: Params) -> Params:
             stepped = self.algorithm.inner_step(agent, memory.episodes, seen)
             tuned = self.algorithm.fine_tune(
                 agent,

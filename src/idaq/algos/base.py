@@ -15,6 +15,7 @@ from idaq.algos.data import TrainData
 from idaq.settings import AlgorithmConfig
 from idaq.types import (
     Action,
+    Carry,
     Episodes,
     Hypotheses,
     Hypothesis,
@@ -99,17 +100,17 @@ class Algorithm(Protocol):
         """What the agent's judge says of one episode [horizon, ...] under a hypothesis."""
         ...
 
-    def init_carry(self, agent: PyTree, hypothesis: Hypothesis) -> PyTree:
+    def init_carry(self, agent: PyTree, hypothesis: Hypothesis) -> Carry:
         """Memory at the start of an episode; () for feed-forward agents."""
         ...
 
     def act(
-        self, agent: PyTree, hypothesis: Hypothesis, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, agent: PyTree, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         """The meta-test action, in the environment's units."""
         ...
 
-    def take_reward(self, agent: PyTree, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, agent: PyTree, carry: Carry, reward: Scalar) -> Carry:
         """The memory after a reward."""
         ...
 

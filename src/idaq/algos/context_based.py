@@ -53,12 +53,15 @@ from idaq.objectives.base import EncoderSettings, LearnerView, MetaBatch, Object
 from idaq.settings import AlgorithmConfig, RunConfig
 from idaq.types import (
     Action,
+    Carry,
     Episodes,
     Hypotheses,
     Hypothesis,
     Key,
     Mask,
     Metrics,
+    OptState,
+    Params,
     Places,
     PyTree,
     Scalar,
@@ -118,20 +121,20 @@ class MetricConfig(ContextConfig):
 class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
-    encoder: PyTree  # whatever the objective trains
-    encoder_opt: PyTree
+    encoder: Params  # whatever the objective trains
+    encoder_opt: OptState
     learner: PyTree
-    judge: PyTree
-    judge_opt: PyTree
+    judge: Params
+    judge_opt: OptState
     normaliser: Normaliser
 
 
 class Agent(NamedTuple):
     """What adaptation needs."""
 
-    encoder: PyTree
-    policy: PyTree
-    judge: PyTree
+    encoder: Params
+    policy: Params
+    judge: Params
     normaliser: Normaliser
     prior: Hypotheses  # [num_train_tasks, latent_dim]
     logged_return: Scalar  # [], mean of the training tasks' episodes
@@ -296,16 +299,16 @@ class ContextBased:
         rows = network_rows(self.spec, agent.normaliser, episode)
         return self.judge.read(agent.judge, rows, episode.valid, hypothesis)
 
-    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         return ()
 
     def act(
-        self, agent: Agent, hypothesis: Hypothesis, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         action = self.learner.act(agent.policy, agent.normaliser.obs(obs), hypothesis)
         return unscale_action(self.spec, action), carry
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
     def operations(self) -> int | None:

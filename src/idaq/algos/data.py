@@ -65,9 +65,7 @@ class SharedData(NamedTuple):
     task_start: Places  # [num_tasks], first row
     task_count: Places  # [num_tasks], number of rows
     episodes: EpisodeIndex
-    return_to_go: Vector | None = (
-        None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
-    )
+    return_to_go: Vector | None = None  # [num_transitions], for who asks for Monte-Carlo returns
     reward_of: RewardFunction | None = None  # where relabelling asks for it
 
 

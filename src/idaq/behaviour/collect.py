@@ -28,7 +28,18 @@ from idaq.envs.family import (
 )
 from idaq.errors import IdaqError
 from idaq.storage.dataset import dataset_writer
-from idaq.types import Action, AnyArray, Array, Episodes, IntArray, Key, PyTree, Scalar
+from idaq.types import (
+    Action,
+    AnyArray,
+    Array,
+    Carry,
+    Episodes,
+    IntArray,
+    Key,
+    Params,
+    PyTree,
+    Scalar,
+)
 
 DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
 MAX_TRAJECTORIES = 10_000  # those of a JAX family are collected in memory, all at once
@@ -42,15 +53,15 @@ class ExpertPolicy:
     def __init__(self, family: JaxFamily) -> None:
         self.family = family
 
-    def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, params: Params, hypothesis: PyTree) -> Carry:
         return ()
 
     def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, params: Params, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         return self.family.expert(hypothesis, obs, key), carry
 
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, params: Params, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
 

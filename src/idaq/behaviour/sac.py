@@ -21,7 +21,7 @@ from idaq.config import MAX_SIZE, require
 from idaq.learners.losses import soft_value, squared_error, td_target, temperature_loss
 from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Action, Key, Metrics, PyTree, Scalar, Spec, Vector
+from idaq.types import Action, Carry, Key, Metrics, OptState, PyTree, Scalar, Spec, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,9 @@ class SacState(NamedTuple):
     q: critic.Twins
     target_q: critic.Twins
     log_temperature: Scalar
-    policy_opt: PyTree
-    q_opt: PyTree
-    temperature_opt: PyTree
+    policy_opt: OptState
+    q_opt: OptState
+    temperature_opt: OptState
 
 
 @dataclass(frozen=True)
@@ -176,12 +176,12 @@ class Sac:
         """The shapes of an agent, to read one back from a file."""
         return jax.eval_shape(lambda: self.init(jax.random.key(0)).policy)
 
-    def init_carry(self, agent: mlp.Layers, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: mlp.Layers, hypothesis: PyTree) -> Carry:
         return ()
 
     def act(
-        self, agent: mlp.Layers, hypothesis: PyTree, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, agent: mlp.Layers, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         """An action in the environment's units; the hypothesis is the task's condition."""
         if self.acting == "mode":
             action = policy.gaussian_mode(agent, obs, hypothesis)
@@ -189,5 +189,5 @@ class Sac:
             action = policy.sample(agent, obs, hypothesis, key, "soft").action
         return unscale_action(self.spec, action), carry
 
-    def take_reward(self, agent: PyTree, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, agent: mlp.Layers, carry: Carry, reward: Scalar) -> Carry:
         return carry

@@ -33,7 +33,7 @@ from idaq.envs.family import Expert, HostFamily, Info, ScriptedHostFamily
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
 from idaq.storage.scratch import Scratch, remove_abandoned, remove_when_abandoned
-from idaq.types import Action, Episodes, PyTree, Scalar
+from idaq.types import Action, Carry, Episodes, PyTree, Scalar
 
 if TYPE_CHECKING:
     from idaq.envs.family import Simulator
@@ -172,19 +172,19 @@ def _policy_episodes(unit: PolicyUnit) -> Episodes:
 @lru_cache(maxsize=4)
 def _policy_program(
     policy: Policy,
-) -> tuple[Callable[..., PyTree], Callable[..., tuple[Action, PyTree]]]:
+) -> tuple[Callable[..., PyTree], Callable[..., tuple[Action, Carry]]]:
     """(memory at the start, the next action and memory), batched over a unit's episodes."""
     import jax
 
     def one(
         agent: PyTree,
         hypothesis: PyTree,
-        carry: PyTree,
+        carry: Carry,
         obs: jax.Array,
         reward: Scalar,
         key: jax.Array,
         step: Scalar,
-    ) -> tuple[Action, PyTree]:
+    ) -> tuple[Action, Carry]:
         after_reward = policy.take_reward(agent, carry, reward)
         carry = jax.tree.map(lambda a, b: jax.numpy.where(step > 0, a, b), after_reward, carry)
         step_key = jax.random.fold_in(jax.random.wrap_key_data(key), step)

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from idaq.engine.policy import Policy
 from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool
 from idaq.envs.family import HostFamily, JaxFamily, TaskFamily, is_host_family, is_jax_family
-from idaq.types import AnyArray, Array, Episodes, Key, Places, PyTree, Scalar
+from idaq.types import AnyArray, Array, Episodes, Key, Params, Places, PyTree, Scalar
 
 
 def rollout(
     family: JaxFamily,
     policy: Policy,
-    params: PyTree,
+    params: Params,
     hypothesis: PyTree,
     task: Scalar,
     key: Key,

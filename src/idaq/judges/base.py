@@ -11,7 +11,18 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from idaq.config import Component
 from idaq.registry import Registry
-from idaq.types import Array, Hypothesis, Key, Metrics, PyTree, Rows, Spec, Transition
+from idaq.types import (
+    Array,
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    PyTree,
+    Spec,
+    Transition,
+)
 
 Config = TypeVar("Config", bound="JudgeConfig")
 
@@ -26,8 +37,8 @@ class JudgeConfig(Component):
 class Trained(NamedTuple):
     """A judge in training."""
 
-    params: PyTree
-    opt: PyTree
+    params: Params
+    opt: OptState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +50,9 @@ class JudgeEntry(Generic[Config]):
     config: type[Config]
     init: Callable[[Config, Spec, int, Key], Trained]
     """(config, spec, latent_dim, key): fresh networks."""
-    update: Callable[[Config, Trained, Transition, Rows], tuple[Trained, Metrics]]
+    update: Callable[[Config, Trained, Transition, Embeddings], tuple[Trained, Metrics]]
     """(config, state, batch [n, ...], z): one step, and metrics."""
-    read: Callable[[PyTree, Transition, Array, Hypothesis], PyTree]
+    read: Callable[[Params, Transition, Array, Hypothesis], PyTree]
     """(params, rows [horizon, ...], valid [horizon], z [latent_dim]): its word on an episode."""
     operations: Callable[[Config, Spec, int], int] | None = None
     """(config, spec, latent_dim): floating-point operations of an update, per row of a batch."""

@@ -12,7 +12,7 @@ from idaq.judges.base import JudgeConfig, JudgeEntry, Trained
 from idaq.learners.losses import model_loss
 from idaq.nets import dynamics
 from idaq.nets.operations import Operations
-from idaq.types import Array, Hypothesis, Key, Metrics, Rows, Scalar, Spec, Transition
+from idaq.types import Array, Embeddings, Hypothesis, Key, Metrics, Scalar, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def init(config: EnsembleConfig, spec: Spec, latent: int, key: Key) -> Trained:
 
 
 def update(
-    config: EnsembleConfig, state: Trained, batch: Transition, z: Rows
+    config: EnsembleConfig, state: Trained, batch: Transition, z: Embeddings
 ) -> tuple[Trained, Metrics]:
     """One step of all models on the same rows."""
 

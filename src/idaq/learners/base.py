@@ -15,11 +15,11 @@ from idaq.config import Component
 from idaq.registry import Registry
 from idaq.types import (
     Action,
+    Embeddings,
     Hypothesis,
     Key,
     Metrics,
-    PyTree,
-    Rows,
+    Params,
     Scalar,
     Spec,
     Transition,
@@ -45,9 +45,9 @@ def _one_batch(config: LearnerConfig) -> int:
 class Critic(Generic[Config, State]):
     """What an objective that trains its encoder through a critic asks of the learner."""
 
-    target: Callable[[Config, State, Transition, Rows, Key], Vector]
+    target: Callable[[Config, State, Transition, Embeddings, Key], Vector]
     """(config, state, batch, z, key): what Q is trained towards, [n]."""
-    loss: Callable[[PyTree, Transition, Rows, Vector], Scalar]
+    loss: Callable[[Params, Transition, Embeddings, Vector], Scalar]
     """(the state's `q`, batch, z, target): Q's loss at the logged actions, []."""
 
 
@@ -60,11 +60,11 @@ class LearnerEntry(Generic[Config, State]):
     config: type[Config]
     init: Callable[[Config, Spec, int, Key], State]
     """(config, spec, latent_dim, key): fresh networks."""
-    update: Callable[[Config, State, Transition, Rows, Key], tuple[State, Metrics]]
+    update: Callable[[Config, State, Transition, Embeddings, Key], tuple[State, Metrics]]
     """(config, state, batches [num_batches, n, ...], z, key): one step, and metrics."""
-    trained_policy: Callable[[Config, State], PyTree]
+    trained_policy: Callable[[Config, State], Params]
     """(config, state): the parameters that an agent takes along."""
-    act: Callable[[PyTree, jax.Array, Hypothesis], Action]
+    act: Callable[[Params, jax.Array, Hypothesis], Action]
     """(policy's parameters, obs, z): the deterministic action in [-1, 1]."""
     num_batches: Callable[[Config], int] = _one_batch
     """How many batches one update takes."""

@@ -18,7 +18,17 @@ from idaq.learners.base import LearnerConfig, LearnerEntry
 from idaq.learners.losses import squared_error
 from idaq.nets import mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Action, Array, Key, Metrics, PyTree, Rows, Scalar, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +52,7 @@ class BcState(NamedTuple):
 
     policy: mlp.Layers
     average: mlp.Layers
-    policy_opt: PyTree
+    policy_opt: OptState
 
 
 def init(config: BcConfig, spec: Spec, latent: int, key: Key) -> BcState:
@@ -66,7 +76,7 @@ def act(policy_params: mlp.Layers, obs: Array, z: Array) -> Action:
 
 
 def update(
-    config: BcConfig, state: BcState, batches: Transition, z: Rows, key: Key
+    config: BcConfig, state: BcState, batches: Transition, z: Embeddings, key: Key
 ) -> tuple[BcState, Metrics]:
     """One step towards the logged actions. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))

@@ -30,7 +30,18 @@ from idaq.learners.losses import (
 )
 from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Action, Array, Key, Metrics, PyTree, Rows, Scalar, Spec, Transition, Vector
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +83,10 @@ class SacBracState(NamedTuple):
     target_v: mlp.Layers
     dual: mlp.Layers
     alpha: Scalar
-    policy_opt: PyTree
-    q_opt: PyTree
-    v_opt: PyTree
-    dual_opt: PyTree
+    policy_opt: OptState
+    q_opt: OptState
+    v_opt: OptState
+    dual_opt: OptState
 
 
 def init(config: SacBracConfig, spec: Spec, latent: int, key: Key) -> SacBracState:
@@ -117,20 +128,20 @@ def num_batches(config: SacBracConfig) -> int:
 
 
 def q_target(
-    config: SacBracConfig, state: SacBracState, batch: Transition, z: Rows, key: Key
+    config: SacBracConfig, state: SacBracState, batch: Transition, z: Embeddings, key: Key
 ) -> Vector:
     """What Q is trained towards, [n]."""
     next_v = critic.v_value(state.target_v, batch.next_obs, z)
     return td_target(config.reward_scale * batch.reward, batch.terminated, next_v, config.discount)
 
 
-def q_loss(q: critic.Twins, batch: Transition, z: Rows, target: Vector) -> Scalar:
+def q_loss(q: critic.Twins, batch: Transition, z: Embeddings, target: Vector) -> Scalar:
     """The loss of both Q at the logged actions."""
     return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
 
 
 def update(
-    config: SacBracConfig, state: SacBracState, batches: Transition, z: Rows, key: Key
+    config: SacBracConfig, state: SacBracState, batches: Transition, z: Embeddings, key: Key
 ) -> tuple[SacBracState, Metrics]:
     """One step of every network.
 
@@ -211,9 +222,9 @@ def _update_dual(
     state: SacBracState,
     batches: Transition,
     first_action: Action,
-    z: Rows,
+    z: Embeddings,
     key: Key,
-) -> tuple[mlp.Layers, PyTree, Scalar, Scalar]:
+) -> tuple[mlp.Layers, OptState, Scalar, Scalar]:
     """`dual_steps` steps of c, each on its own batch with actions of the policy as it was.
 
     Also the last step's loss, and the divergence as c saw it before the first one.

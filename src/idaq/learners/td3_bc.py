@@ -18,7 +18,18 @@ from idaq.learners.base import Critic, LearnerConfig, LearnerEntry
 from idaq.learners.losses import td3_bc_policy_loss, td_target, twin_error
 from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Action, Array, Key, Metrics, PyTree, Rows, Scalar, Spec, Transition, Vector
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +59,8 @@ class Td3BcState(NamedTuple):
     target_policy: mlp.Layers
     q: critic.Twins
     target_q: critic.Twins
-    policy_opt: PyTree
-    q_opt: PyTree
+    policy_opt: OptState
+    q_opt: OptState
 
 
 def init(config: Td3BcConfig, spec: Spec, latent: int, key: Key) -> Td3BcState:
@@ -80,7 +91,7 @@ def act(policy_params: mlp.Layers, obs: Array, z: Array) -> Action:
 
 
 def q_target(
-    config: Td3BcConfig, state: Td3BcState, batch: Transition, z: Rows, key: Key
+    config: Td3BcConfig, state: Td3BcState, batch: Transition, z: Embeddings, key: Key
 ) -> Vector:
     """What Q is trained towards, [n]."""
     noise = config.target_noise * jax.random.normal(key, batch.action.shape)
@@ -91,13 +102,13 @@ def q_target(
     return td_target(batch.reward, batch.terminated, jnp.minimum(*next_q), config.discount)
 
 
-def q_loss(q: critic.Twins, batch: Transition, z: Rows, target: Vector) -> Scalar:
+def q_loss(q: critic.Twins, batch: Transition, z: Embeddings, target: Vector) -> Scalar:
     """The loss of both Q at the logged actions."""
     return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
 
 
 def update(
-    config: Td3BcConfig, state: Td3BcState, batches: Transition, z: Rows, key: Key
+    config: Td3BcConfig, state: Td3BcState, batches: Transition, z: Embeddings, key: Key
 ) -> tuple[Td3BcState, Metrics]:
     """One step of critics and policy. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))

@@ -16,12 +16,14 @@ from idaq.learners.base import AnyLearner, LearnerConfig
 from idaq.nets import context, mlp
 from idaq.nets.operations import Operations
 from idaq.types import (
+    Embeddings,
     Hypothesis,
     Key,
     Metrics,
+    OptState,
+    Params,
     Places,
     PyTree,
-    Rows,
     Scalar,
     Spec,
     Transition,
@@ -48,7 +50,7 @@ class LearnerView(NamedTuple):
     config: LearnerConfig
     state: PyTree
 
-    def q_loss(self, batch: Transition, z: Rows, key: Key) -> Scalar:
+    def q_loss(self, batch: Transition, z: Embeddings, key: Key) -> Scalar:
         """Q's own loss with a gradient for z [n, latent_dim]; the target has none."""
         critic = self.entry.critic
         assert critic is not None, "an objective that needs a critic says so"
@@ -60,9 +62,9 @@ class LearnerView(NamedTuple):
 class Step(NamedTuple):
     """What an update of an objective makes."""
 
-    params: PyTree
-    opt: PyTree
-    z: Rows  # [num_tasks, latent_dim], what the learner is given
+    params: Params
+    opt: OptState
+    z: Embeddings  # [num_tasks, latent_dim], what the learner is given
     metrics: Metrics
 
 
@@ -103,25 +105,25 @@ class Objective:
         """The updates at the start in which the objective alone is trained, by `pretrain`."""
         return 0
 
-    def init(self, key: Key) -> tuple[PyTree, PyTree]:
+    def init(self, key: Key) -> tuple[Params, OptState]:
         """Fresh parameters and optimiser states."""
         raise NotImplementedError
 
-    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
+    def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
         """One step; z is what the encoder said before it."""
         raise NotImplementedError
 
     def pretrain(
-        self, params: PyTree, opt: PyTree, meta: MetaBatch
-    ) -> tuple[PyTree, PyTree, Metrics]:
+        self, params: Params, opt: OptState, meta: MetaBatch
+    ) -> tuple[Params, OptState, Metrics]:
         """One step of the phase before."""
         raise NotImplementedError
 
-    def trained_encoder(self, params: PyTree) -> PyTree:
+    def trained_encoder(self, params: Params) -> Params:
         """What an agent takes along."""
         return params
 
-    def embed(self, encoder: PyTree, rows: Transition, weight: Vector) -> Hypothesis:
+    def embed(self, encoder: Params, rows: Transition, weight: Vector) -> Hypothesis:
         """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
         raise NotImplementedError
 
@@ -131,11 +133,11 @@ class Objective:
 
 
 def descend(
-    loss: Callable[[PyTree], tuple[Scalar, Beside]],
-    params: PyTree,
-    opt: PyTree,
+    loss: Callable[[Params], tuple[Scalar, Beside]],
+    params: Params,
+    opt: OptState,
     learning_rate: float,
-) -> tuple[PyTree, PyTree, Beside]:
+) -> tuple[Params, OptState, Beside]:
     """One step of Adam down a loss; new parameters and optimiser state, and what is beside it."""
     (_, beside), grad = jax.value_and_grad(loss, has_aux=True)(params)
     step, opt = optax.adam(learning_rate).update(grad, opt)

@@ -15,7 +15,17 @@ from idaq.learners.losses import gaussian_kl, metric_loss
 from idaq.nets import context, mlp
 from idaq.nets.operations import Operations
 from idaq.objectives.base import LearnerView, MetaBatch, Objective, Step, descend
-from idaq.types import Hypothesis, Key, Metrics, PyTree, Rows, Scalar, Transition, Vector
+from idaq.types import (
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    Scalar,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +37,14 @@ class ProductOfGaussians(Objective):
     q_weight: float
     critic_hidden: tuple[int, ...]
 
-    def init(self, key: Key) -> tuple[PyTree, PyTree]:
+    def init(self, key: Key) -> tuple[Params, OptState]:
         encoder = self.encoder.init(key, 2 * self.encoder.latent_dim)
         return encoder, optax.adam(self.encoder.learning_rate).init(encoder)
 
-    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
+    def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
         rows_per_task = meta.batch.reward.shape[0] // meta.tasks.shape[0]
 
-        def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Rows, Metrics]]:
+        def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Embeddings, Metrics]]:
             mean, variance = context.posterior(encoder, self.encoder.inputs(meta.contexts))
             noise = jax.random.normal(jax.random.fold_in(meta.key, 2), mean.shape)
             z = mean + jnp.sqrt(variance) * noise  # [num_tasks, latent_dim]

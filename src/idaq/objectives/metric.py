@@ -8,7 +8,17 @@ import optax
 from idaq.learners.losses import metric_loss
 from idaq.nets import context, mlp
 from idaq.objectives.base import LearnerView, MetaBatch, Objective, Step, descend
-from idaq.types import Hypothesis, Key, Metrics, PyTree, Rows, Scalar, Transition, Vector
+from idaq.types import (
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    Scalar,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +27,12 @@ class Metric(Objective):
 
     weight: float
 
-    def init(self, key: Key) -> tuple[PyTree, PyTree]:
+    def init(self, key: Key) -> tuple[Params, OptState]:
         encoder = self.encoder.init(key)
         return encoder, optax.adam(self.encoder.learning_rate).init(encoder)
 
-    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
-        def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Rows, Metrics]]:
+    def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
+        def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Embeddings, Metrics]]:
             embedding = context.embed_context(encoder, self.encoder.inputs(meta.contexts))
             value = self.weight * metric_loss(embedding, meta.tasks)
             return value, (embedding, {"metric_loss": value})

@@ -54,12 +54,15 @@ from idaq.settings import AlgorithmConfig
 from idaq.types import (
     Action,
     Array,
+    Carry,
     Episodes,
     Hypotheses,
     Hypothesis,
     Key,
     Mask,
     Metrics,
+    OptState,
+    Params,
     Places,
     PyTree,
     Scalar,
@@ -113,7 +116,7 @@ class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
     vae: Vae
-    vae_opt: PyTree
+    vae_opt: OptState
     learner: PyTree
     normaliser: Normaliser
 
@@ -122,7 +125,7 @@ class Agent(NamedTuple):
     """What adaptation needs."""
 
     encoder: vae.Encoder
-    policy: PyTree
+    policy: Params
     normaliser: Normaliser
     prior: Hypotheses  # [num_train_tasks, memory_dim]
     logged_return: Scalar  # [], mean of the training tasks' episodes
@@ -132,9 +135,7 @@ class Sequences(NamedTuple):
     """Episodes of one task one after the other, in the networks' units, [num, steps, ...]."""
 
     rows: Transition
-    next_state: (
-        jax.Array
-    )  # [num, steps, obs_dim]: after an episode's end, the start of the next one
+    next_state: jax.Array  # [num, steps, obs_dim]; at an episode's end, the next one's start
     valid: jax.Array  # [num, steps]
 
 
@@ -244,19 +245,19 @@ class Borel:
     def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         raise IdaqError("BOReL has nothing that judges episodes.", "Choose another method.")
 
-    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         """(memory, the last observation and action, which wait for their reward)."""
         return hypothesis, jnp.zeros(self.spec.obs_dim), jnp.zeros(self.spec.action_dim)
 
     def act(
-        self, agent: Agent, hypothesis: Hypothesis, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         memory, obs = carry[0], agent.normaliser.obs(obs)
         augmented = _augment(obs, *vae.belief(agent.encoder, memory))
         action = self._learner.act(agent.policy, augmented, augmented[:0])
         return unscale_action(self.spec, action), (memory, obs, action)
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         memory, obs, action = carry
         reward = agent.normaliser.reward(reward)
         return vae.advance(agent.encoder, memory, obs, action, reward), obs, action

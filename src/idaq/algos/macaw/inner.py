@@ -17,7 +17,7 @@ from idaq.learners.losses import advantage_weights, weighted_mean
 from idaq.nets import critic, mlp, weight_transform
 from idaq.nets.weight_transform import Flat, Layer
 from idaq.settings import AlgorithmConfig
-from idaq.types import Action, PyTree, Scalar, Spec, Vector
+from idaq.types import Action, OptState, Scalar, Spec, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class InnerLoop:
         def loss(adapted: Adapted) -> Scalar:
             return self.value_loss(adapted.value, rows) + self.policy_loss(adapted, rows)
 
-        def one_step(_: Scalar, loop: tuple[Adapted, PyTree]) -> tuple[Adapted, PyTree]:
+        def one_step(_: Scalar, loop: tuple[Adapted, OptState]) -> tuple[Adapted, OptState]:
             adapted, opt = loop
             step, opt = optimiser.update(jax.grad(loss)(adapted), opt)
             return optax.apply_updates(adapted, step), opt

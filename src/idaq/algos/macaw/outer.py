@@ -47,12 +47,14 @@ from idaq.learners.losses import discounted_returns
 from idaq.nets import mlp, weight_transform
 from idaq.types import (
     Action,
+    Carry,
     Episodes,
     Hypotheses,
     Hypothesis,
     Key,
     Mask,
     Metrics,
+    OptState,
     Places,
     PyTree,
     Scalar,
@@ -73,9 +75,9 @@ class State(NamedTuple):
 
     networks: Networks
     rates: Rates  # before the softplus that keeps them positive
-    policy_opt: PyTree  # of the policy and the advantage head
-    value_opt: PyTree
-    rates_opt: PyTree
+    policy_opt: OptState  # of the policy and the advantage head
+    value_opt: OptState
+    rates_opt: OptState
     normaliser: Normaliser
     returns: Returns
 
@@ -238,18 +240,18 @@ class Macaw:
     def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         raise IdaqError("MACAW has nothing that judges episodes.", "Choose another method.")
 
-    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         return ()
 
     def act(
-        self, agent: Agent, hypothesis: Hypothesis, carry: PyTree, obs: jax.Array, key: Key
-    ) -> tuple[Action, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         flat = weight_transform.split(hypothesis[:-1], self._inner.policy_sizes)
         _, mean = self._inner.policy(flat, agent.normaliser.obs(obs))
         action = mean + hypothesis[-1] * jax.random.normal(key, mean.shape)
         return unscale_action(self.spec, jnp.clip(action, -1.0, 1.0)), carry
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Scalar) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
     # --- What gradient-based adapters use ---
