@@ -18,7 +18,7 @@ from idaq.runs.directory import RunDir
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import write_json
 from idaq.storage.claim import FORMAT_VERSION
-from idaq.types import Array, Episodes, PyTree, Spec
+from idaq.types import Array, Episodes, Key, PyTree, Spec
 from tests.tiny import QUICK
 
 HORIZON = 3
@@ -181,7 +181,7 @@ def _program(method: str, config: AdaptConfig) -> Any:
     adapter = make_adapter(method, config, ActsAsBelieved())
 
     def one_task(
-        agent: PyTree, key: Array, target: Array, length: Array, noise: Array, given: PyTree
+        agent: PyTree, key: Key, target: Array, length: Array, noise: Array, given: PyTree
     ) -> Any:
         def run(state: PyTree, hypothesis: Any, noise: Array) -> tuple[PyTree, Any]:
             seen = episode(hypothesis, target, length, noise)

@@ -227,7 +227,7 @@ class InlinePool(WorkerPool):
     def __del__(self) -> None:
         self.close()
 
-    def results(self, units: Iterable[Unit]) -> Iterator[Any]:
+    def results(self, units: Iterable[Unit[Any]]) -> Iterator[Any]:
         for unit in units:
             self.units.append(unit)
             yield unit.run()

@@ -27,7 +27,7 @@ from idaq.learners.bc import BcConfig
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
 from idaq.settings import AlgorithmConfig
-from idaq.types import Array, Episodes, PyTree, Spec, Transition
+from idaq.types import Array, Episodes, Key, PyTree, Spec, Transition
 
 QUICK = {"xla_backend_optimization_level": 0}
 
@@ -264,7 +264,7 @@ def close(first: PyTree, second: PyTree, rtol: float = 1e-4, atol: float = 1e-5)
     return all(np.allclose(a, b, rtol=rtol, atol=atol) for a, b in pairs)
 
 
-def keys(*seeds: int) -> Array:
+def keys(*seeds: int) -> Key:
     """One key per seed."""
     return jnp.stack([jax.random.key(seed) for seed in seeds])
 

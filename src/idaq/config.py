@@ -23,6 +23,7 @@ from idaq.errors import IdaqError
 from idaq.registry import registry_of
 
 T = TypeVar("T")
+Json = dict[str, Any]  # an object, as files have it
 _ADDED, _SAVED_AS = "added", "saved_as"  # in a field's metadata
 
 MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
@@ -40,23 +41,27 @@ class Component:
     default_kind: ClassVar[str | None] = None  # where what was saved does not name one
 
     @classmethod
-    def choices(cls) -> Mapping[str, type[Any]]:
+    def choices(cls) -> Mapping[str, type["Component"]]:
         """The configuration class of every kind."""
         return {name: entry.config for name, entry in registry_of(cls.registry).items()}
 
 
-def added(default: Any) -> Any:
+def added(default: T) -> T:
     """A field that saved configurations may lack: with its default it is not saved at all."""
     return dataclasses.field(default=default, metadata={_ADDED: True})
 
 
-def saved_as(name: str, default: Any) -> Any:
+def saved_as(name: str, default: T) -> T:
     """A field with a default that is saved under another name than its own."""
     return dataclasses.field(default=default, metadata={_SAVED_AS: name})
 
 
 def require(
-    config: Any, *names: str, least: float = -math.inf, above: float = -math.inf, most: float = 1e9
+    config: object,
+    *names: str,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: float = 1e9,
 ) -> None:
     """Refuse a setting outside its bounds; a tuple needs at least one value, all inside."""
     low = f"at least {least:g}" if least > above else f"above {above:g}"
@@ -67,7 +72,7 @@ def require(
             raise IdaqError(f"{name} is {value}.", f"It must be {low} and at most {most:,.10g}.")
 
 
-def to_dict(config: Any) -> Any:
+def to_dict(config: object) -> Any:
     """A dataclass (nested, tuples allowed) as plain JSON values."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         return {
@@ -80,7 +85,7 @@ def to_dict(config: Any) -> Any:
     return config
 
 
-def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
+def from_dict(cls: type[T], values: object, where: str = "config") -> T:
     """The inverse of `to_dict`."""
     if not isinstance(values, dict):
         raise IdaqError(f"{where} must be an object, not {values!r}.", "Restore the saved file.")
@@ -103,7 +108,7 @@ def from_dict(cls: type[T], values: Any, where: str = "config") -> T:
     )
 
 
-def with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+def with_moved(values: Json, moved: Mapping[str, str]) -> Json:
     """The same values, each in its place of today."""
     for before, now in moved.items():
         (old_part, old_name), (part, name) = before.split("."), now.split(".")
@@ -114,7 +119,7 @@ def with_moved(values: dict[str, Any], moved: Mapping[str, str]) -> dict[str, An
     return values
 
 
-def _saved_name(field: "dataclasses.Field[Any]") -> str:
+def _saved_name(field: "dataclasses.Field[object]") -> str:
     return str(field.metadata.get(_SAVED_AS, field.name))
 
 
@@ -156,7 +161,7 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
     return dataclasses.replace(config, **{name: _override(current, path[1:], value, full)})
 
 
-def _choices(hint: Any) -> Mapping[str, type[Any]]:
+def _choices(hint: object) -> Mapping[str, type[Component]]:
     """The kinds of component that a field of that type may hold, if it is of components."""
     for each in typing.get_args(hint) or (hint,):
         if isinstance(each, type) and issubclass(each, Component) and not _is_kind(each):
@@ -164,7 +169,7 @@ def _choices(hint: Any) -> Mapping[str, type[Any]]:
     return {}
 
 
-def _is_kind(hint: Any) -> bool:
+def _is_kind(hint: object) -> bool:
     """Whether a type is one kind of component, and not the sort."""
     return dataclasses.is_dataclass(hint)
 
@@ -178,7 +183,7 @@ def _of_kind(cls: type[Any], current: Any) -> Any:
     return cls(**{name: getattr(current, name) for name in common})
 
 
-def _parse(hint: Any, value: Any, where: str) -> Any:
+def _parse(hint: Any, value: object, where: str) -> Any:
     origin = typing.get_origin(hint)
     if origin is Literal:
         choices = typing.get_args(hint)
@@ -205,14 +210,14 @@ def _parse(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
-def _parse_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
+def _parse_union(options: tuple[Any, ...], value: object, where: str) -> Any:
     if value is None and type(None) in options:
         return None
     (option,) = (o for o in options if o is not type(None))
     return _parse(option, value, where)
 
 
-def _parse_component(sort: type[Component], value: Any, where: str) -> Any:
+def _parse_component(sort: type[Component], value: object, where: str) -> Component:
     choices = sort.choices()
     kind = value.get("kind", sort.default_kind) if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in choices:

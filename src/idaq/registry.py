@@ -35,6 +35,7 @@ class Entry(Protocol):
 
 
 E = TypeVar("E", bound=Entry)
+T = TypeVar("T")
 
 PLACES = {  # where the registry of each kind stands, in the order in which an entry is looked at
     "learner": "idaq.learners.base:LEARNERS",
@@ -55,7 +56,7 @@ class Registry(Mapping[str, E], Generic[E]):
         self,
         kind: str,
         plural: str,
-        accepts: Callable[[Any], bool],
+        accepts: Callable[[object], bool],
         *,
         built_in: Iterable[str] = (),
         derived: str = "",
@@ -107,7 +108,7 @@ class Registry(Mapping[str, E], Generic[E]):
 
     def _remedy(self, name: str) -> str:
         names = list(self)
-        close = get_close_matches(name, names, n=3)
+        close = get_close_matches(name, names, n=3 if self._listed_by else 1)
         hint = f"Did you mean {' or '.join(repr(each) for each in close)}? " if close else ""
         return hint + (self._listed_by or f"Known: {', '.join(names)}.")
 
@@ -167,12 +168,13 @@ def registry_of(kind: str) -> Registry[Any]:
     return registry
 
 
-def register(entry: Any) -> Any:
+def register(entry: T) -> T:
     """Add an entry to the registry of its kind, and give it back."""
     for kind in PLACES:
         registry = registry_of(kind)
         if registry.accepts(entry):
-            return registry.register(entry)
+            known: T = registry.register(entry)
+            return known
     raise IdaqError(
         f"{entry!r} is nothing that can be registered.",
         "Register a task family, or an entry of one of the kinds in docs/architecture.md.",

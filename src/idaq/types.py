@@ -1,5 +1,6 @@
 """The shapes that cross module borders."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -7,9 +8,29 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-PyTree = Any
-Array = jax.Array | NDArray[Any]
+PyTree = Any  # of arrays, which its owner alone looks into
+Params = PyTree  # of networks
+OptState = PyTree  # of an optimiser
+Carry = PyTree  # a memory within an episode
+AnyArray = NDArray[Any]  # NumPy's, of any type
+Array = jax.Array | AnyArray
 IntArray = NDArray[np.int64]
+
+# JAX's, by the shape that a function of one seed and one task sees; outside of `vmap` there is an
+# axis more for each.
+Key = jax.Array  # [], of random numbers
+Scalar = jax.Array  # []
+Vector = jax.Array  # [n]
+Rows = jax.Array  # [n, ...], one for each of a batch
+Embeddings = jax.Array  # [n, latent_dim], of the tasks that the rows of a batch are of
+Mask = jax.Array  # [n] bool
+Places = jax.Array  # whole numbers, to index with
+Action = jax.Array  # [..., action_dim]
+Hypothesis = jax.Array  # [latent_dim]: what an agent believes of its task, one vector
+Hypotheses = jax.Array  # [num, latent_dim]
+Metrics = dict[str, Scalar]  # of an update, to log
+RewardFunction = Callable[[jax.Array, jax.Array, Action, jax.Array], jax.Array]
+"""(task, obs, action, next_obs): the reward."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +67,27 @@ class TaskSplit(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A batch of transitions; every field has the same leading axes."""
+    """A batch of transitions on the device; every field has the same leading axes."""
 
-    obs: Any  # [..., obs_dim]
-    action: Any  # [..., action_dim], in the environment's own units
-    reward: Any  # [...]
-    next_obs: Any  # [..., obs_dim]
-    terminated: Any  # [...] bool: the task ended here; a time limit is not an end
+    obs: jax.Array  # [..., obs_dim]
+    action: jax.Array  # [..., action_dim], in the environment's own units
+    reward: jax.Array  # [...]
+    next_obs: jax.Array  # [..., obs_dim]
+    terminated: jax.Array  # [...] bool: the task ended here; a time limit is not an end
 
 
 class Episodes(NamedTuple):
     """A batch of episodes, padded to the horizon; `valid` marks the steps that took place."""
 
-    obs: Any  # [..., horizon, obs_dim]
-    action: Any  # [..., horizon, action_dim]
-    reward: Any  # [..., horizon]
-    next_obs: Any  # [..., horizon, obs_dim]
-    terminated: Any  # [..., horizon] bool
-    success: Any  # [..., horizon] bool; all False where the family has no notion of success
-    valid: Any  # [..., horizon] bool
+    obs: Array  # [..., horizon, obs_dim]
+    action: Array  # [..., horizon, action_dim]
+    reward: Array  # [..., horizon]
+    next_obs: Array  # [..., horizon, obs_dim]
+    terminated: Array  # [..., horizon] bool
+    success: Array  # [..., horizon] bool; all False where the family has no notion of success
+    valid: Array  # [..., horizon] bool
 
     @property
-    def returns(self) -> Any:
+    def returns(self) -> Array:
         """Undiscounted return per episode, [...]."""
         return (self.reward * self.valid).sum(axis=-1)

@@ -195,10 +195,10 @@ def test_the_belief_starts_from_the_last_episodes_alone() -> None:
     three = Borel(replace(tiny.BOREL, sequence_episodes=3), tiny.SPEC)
     keep = jnp.asarray([True, True, False, True])
     last = jnp.asarray([False, True, False, True])
-    both = [three.encode(agent, episodes, each) for each in (keep, last)]
-    np.testing.assert_array_equal(*both)
+    first, second = (three.encode(agent, episodes, each) for each in (keep, last))
+    np.testing.assert_array_equal(first, second)
     only = three.encode(agent, episodes, jnp.asarray([False, False, False, True]))
-    assert not tiny.close(both[0], only, atol=1e-6)
+    assert not tiny.close(first, only, atol=1e-6)
 
 
 def test_actions_depend_on_what_was_seen_in_the_episode() -> None:

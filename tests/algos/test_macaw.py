@@ -58,6 +58,7 @@ class Rows:
 
 def rows_at(places: Any) -> Rows:
     data = tiny.data()
+    assert data.return_to_go is not None
     return Rows(data.rows.obs[places], data.rows.action[places], data.return_to_go[places])
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -25,7 +26,7 @@ def adapted(rows_of_task: Any, task: int) -> Any:
 def test_every_row_counts(task: int) -> None:
     """Also the last one of the longest task, and none of another."""
     starts = np.concatenate([[0], np.cumsum(tiny.TASK_COUNTS)])
-    action = tiny.data().rows.action
+    action = jnp.asarray(tiny.data().rows.action)
     before = adapted(action, task)
     for row in (starts[task], starts[task + 1] - 1):
         assert not np.array_equal(before, adapted(action.at[row].multiply(-1.0), task))

@@ -19,7 +19,7 @@ from tests import oracles, tiny
 from tests.algos.test_focal import network_rows, transitions
 from tests.learners.setting import in_float64, moved_alike
 
-OP_CL = make_algorithm(tiny.OP_CL, tiny.SPEC)
+OP_CL = tiny.context_based(tiny.OP_CL)
 KEY = jax.random.key(3)
 
 

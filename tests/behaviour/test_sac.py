@@ -217,12 +217,12 @@ def test_the_ring_forgets_the_oldest_block_that_need_not_stay(
 ) -> None:
     ring = empty_replay(SPEC, 4, CONDITIONS, num_kept)
     for number in range(num_blocks):
-        full = np.full(2, float(number))
+        full = jnp.full(2, float(number))
         rows = Transition(
-            obs=np.full((2, 2), number),
-            action=np.full((2, 2), number),
+            obs=jnp.full((2, 2), number),
+            action=jnp.full((2, 2), number),
             reward=full,
-            next_obs=np.full((2, 2), number),
+            next_obs=jnp.full((2, 2), number),
             terminated=full,
         )
         ring = add_rows(ring, rows, np.full(2, number, np.int32))

@@ -97,7 +97,12 @@ def test_what_is_refused(refused: Program, policies: Path, tmp_path: Path) -> No
     refused(*collect, *both, names=("--policies",))
     run = ("run", "ml1/push", *JOB, *out)
     refused(*run, "--quality", "medium", names=("medium", "idaq behaviour ml1/push"))
-    refused("behaviour", "point-robot-sparse", *out, names=("point-robot-sparse", "cheetah-vel"))
+    refused(
+        "behaviour",
+        "point-robot-sparse",
+        *out,
+        names=("point-robot-sparse", "Train those of point-robot"),
+    )
     refused("behaviour", "point-robot", *out, "--set", "num_rounds=0", names=("num_rounds",))
     refused("behaviour", "point-robot", *out, "--minutes", "-1", names=("--minutes",))
     refused("behaviour", "no-such", *out, names=("no-such",))

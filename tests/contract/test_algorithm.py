@@ -41,13 +41,14 @@ def kinds(tree: PyTree) -> list[tuple[Any, ...]]:
 
 
 def test_config_is_frozen_and_hashable(algorithm: Algorithm) -> None:
-    twin = make_algorithm(replace(algorithm.config), algorithm.spec)
+    config: Any = algorithm.config
+    twin = make_algorithm(replace(config), algorithm.spec)
     first = algorithm.phases[0][1]
     assert twin == first
     assert hash(twin) == hash(first)
     with pytest.raises(FrozenInstanceError):
         algorithm.config.std_floor = 7.0
-    other = make_algorithm(replace(algorithm.config, std_floor=7.0), algorithm.spec)
+    other = make_algorithm(replace(config, std_floor=7.0), algorithm.spec)
     assert other != first
 
 

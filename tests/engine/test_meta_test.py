@@ -10,7 +10,7 @@ from idaq.behaviour.collect import ExpertPolicy
 from idaq.engine.meta_test import Results, evaluate
 from idaq.engine.rollout import ScannedRollouts, rollout
 from idaq.settings import AdaptConfig
-from idaq.types import Array
+from idaq.types import Action, Key, Scalar
 from tests import fakes, tiny
 
 FAMILY = fakes.Targets(((0.0, 0.0), (2.0, 1.0), (-3.0, 0.5)), lengths=(3, 2, 1))
@@ -55,15 +55,15 @@ def test_rollout_marks_what_took_place() -> None:
 class Remembers:
     """A policy whose memory is the rewards so far, and whose action is their sum."""
 
-    def init_carry(self, params: object, hypothesis: object) -> Array:
+    def init_carry(self, params: object, hypothesis: object) -> Scalar:
         return jnp.zeros(())
 
     def act(
-        self, params: object, hypothesis: object, carry: Array, obs: Array, key: Array
-    ) -> tuple[Array, Array]:
+        self, params: object, hypothesis: object, carry: Scalar, obs: jax.Array, key: Key
+    ) -> tuple[Action, Scalar]:
         return jnp.full(2, carry), carry
 
-    def take_reward(self, params: object, carry: Array, reward: Array) -> Array:
+    def take_reward(self, params: object, carry: Scalar, reward: Scalar) -> Scalar:
         return carry + reward
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from idaq.behaviour.collect import collect
-from idaq.engine.pool import MAX_WORKERS, WorkerPool, default_workers
+from idaq.engine.pool import MAX_WORKERS, Unit, WorkerPool, default_workers
 from idaq.engine.rollout import HostRollouts
 from idaq.errors import IdaqError
 from tests import tiny
@@ -93,7 +93,8 @@ def test_threads_share_a_pool(pool: WorkerPool) -> None:
 def test_an_exception_in_a_unit_reaches_the_caller(pool: WorkerPool) -> None:
     """What came before it is given, the workers live on, and it is not tried again."""
     before = {pid for _, pid in pool.results([Echo(0, 0.1), Echo(1, 0.1)])}
-    running = pool.results([Echo(7), Raises("a unit's own mistake"), Echo(8)])
+    units: list[Any] = [Echo(7), Raises("a unit's own mistake"), Echo(8)]
+    running = pool.results(units)
     assert next(running)[0] == 7
     with pytest.raises(ArithmeticError, match="a unit's own mistake"):
         next(running)
@@ -126,8 +127,9 @@ def test_units_that_always_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("idaq.engine.pool.MAX_DEATHS_IN_A_ROW", 3)
     log = tmp_path / "pids"
     with WorkerPool(1) as pool:
+        units: list[Unit[object]] = [AlwaysDies(str(log)), Echo(0)]
         with pytest.raises(IdaqError, match=r"died 3 times in a row.*AlwaysDies.*`workers`"):
-            list(pool.results([AlwaysDies(str(log)), Echo(0)]))
+            list(pool.results(units))
         tried = pids_in(log)
         assert len(set(tried)) == len(tried) == 3
         assert all_gone(tried)

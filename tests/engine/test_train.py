@@ -19,7 +19,7 @@ from idaq.envs.family import split_tasks
 from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
 from idaq.storage.dataset import Dataset
-from idaq.types import Array, PyTree
+from idaq.types import Key, PyTree
 from tests import tiny
 
 NUM_UPDATES = 8
@@ -37,7 +37,7 @@ class Traced(ContextBased):
         parts = {each.name: getattr(algorithm, each.name) for each in fields(ContextBased)}
         return cls(**parts, counted_as=counted_as)
 
-    def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
+    def update(self, state: State, data: TrainData, key: Key) -> tuple[State, dict[str, Any]]:
         self.traces[self.counted_as] = self.traces.get(self.counted_as, 0) + 1
         return super().update(state, data, key)
 

@@ -1,14 +1,19 @@
 """What an adapter is: how hypotheses are proposed and what experience is believed.
 
 An adapter is a frozen, hashable dataclass of options bound to an algorithm. Its methods are pure
-functions for *one* task; the meta-test loop batches them over tasks and seeds with `vmap`, so a
-hypothesis has a leading task axis everywhere outside. The agent's parameters are an argument.
+functions for *one* task, and a hypothesis is one vector; the meta-test loop batches them over tasks
+and seeds with `vmap`, so that hypotheses have leading axes everywhere outside. The agent's
+parameters are an argument.
 An adapter sees observations, actions and rewards, and never which task it is in.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from idaq.types import Array, Episodes, PyTree
+import jax
+
+from idaq.types import Episodes, Hypothesis, Key, PyTree
+
+Record = dict[str, jax.Array]  # per episode [num_episodes], per task []
 
 
 class Adapter(Protocol):
@@ -24,22 +29,24 @@ class Adapter(Protocol):
         """The whole budget; its last episode runs the committed hypothesis and is the score."""
         ...
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> PyTree:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> PyTree:
         """The state before the first episode; `given` is expert context, for adapters of that."""
         ...
 
-    def propose(self, agent: PyTree, state: PyTree) -> Any:
+    def propose(self, agent: PyTree, state: PyTree) -> Hypothesis:
         """The hypothesis of the next episode."""
         ...
 
-    def observe(self, agent: PyTree, state: PyTree, hypothesis: PyTree, episode: Episodes) -> Any:
+    def observe(
+        self, agent: PyTree, state: PyTree, hypothesis: Hypothesis, episode: Episodes
+    ) -> PyTree:
         """The state after an episode [horizon, ...] under a hypothesis."""
         ...
 
-    def commit(self, agent: PyTree, state: PyTree) -> Any:
+    def commit(self, agent: PyTree, state: PyTree) -> Hypothesis:
         """The final hypothesis."""
         ...
 
-    def record(self, state: PyTree) -> dict[str, Any]:
+    def record(self, state: PyTree) -> Record:
         """Why: per episode `uncertainty` and `kept`, per task `threshold` and `tied`."""
         ...

@@ -5,13 +5,14 @@ data of the test task, and nothing that it needs exists for a truly new task.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from idaq.adapt.base import Record
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import Episodes, Hypothesis, Key, PyTree
 
 
 class ExpertState(NamedTuple):
@@ -30,26 +31,26 @@ class ExpertContext:
     def num_episodes(self) -> int:
         return 1
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> ExpertState:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> ExpertState:
         if given is None:
             raise ValueError("expert context was not given")
         return ExpertState(given)
 
-    def propose(self, agent: PyTree, state: ExpertState) -> Any:
+    def propose(self, agent: PyTree, state: ExpertState) -> Hypothesis:
         return self.commit(agent, state)
 
     def observe(
         self,
         agent: PyTree,
         state: ExpertState,
-        hypothesis: PyTree,
+        hypothesis: Hypothesis,
         episode: Episodes,
     ) -> ExpertState:
         return state
 
-    def commit(self, agent: PyTree, state: ExpertState) -> Any:
+    def commit(self, agent: PyTree, state: ExpertState) -> Hypothesis:
         everything = jnp.ones(state.given.reward.shape[0], bool)
         return self.algorithm.encode(agent, state.given, everything)
 
-    def record(self, state: ExpertState) -> dict[str, Any]:
+    def record(self, state: ExpertState) -> Record:
         return {"kept": jnp.zeros(1, bool)}

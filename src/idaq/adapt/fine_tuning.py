@@ -9,48 +9,49 @@ step on its own n_r episodes, and is fine-tuned on everything after every furthe
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
+from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import Episodes, Hypothesis, Key, Mask, Params, PyTree, Scalar
 
 
 class GradientAlgorithm(Algorithm, Protocol):
     """An algorithm whose hypotheses are networks after gradient steps."""
 
-    def initial(self, agent: PyTree) -> Any:
+    def initial(self, agent: PyTree) -> Params:
         """The networks before any step."""
         ...
 
-    def inner_step(self, agent: PyTree, episodes: Episodes, keep: Array) -> Any:
+    def inner_step(self, agent: PyTree, episodes: Episodes, keep: Mask) -> Params:
         """The networks after the inner step on the kept episodes."""
         ...
 
     def fine_tune(
         self,
         agent: PyTree,
-        adapted: Any,
+        adapted: Params,
         episodes: Episodes,
-        keep: Array,
+        keep: Mask,
         num_steps: int,
         learning_rate: float,
-    ) -> Any:
+    ) -> Params:
         """The networks after further steps on the kept episodes."""
         ...
 
-    def hypothesis(self, adapted: Any, explores: Array | bool) -> Any:
+    def hypothesis(self, adapted: Params, explores: Scalar | bool) -> Hypothesis:
         """What `act` takes; one that explores adds noise to its actions."""
         ...
 
 
 class FineTuningState(NamedTuple):
     memory: Memory
-    adapted: Any
+    adapted: Params
 
 
 @dataclass(frozen=True)
@@ -69,22 +70,22 @@ class FineTuning:
     def num_episodes(self) -> int:
         return self.config.num_episodes
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> FineTuningState:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> FineTuningState:
         adapted = self.algorithm.initial(agent)
         hypothesis = self.algorithm.hypothesis(adapted, False)
         memory = empty_memory(self.algorithm.spec, self.num_episodes, hypothesis)
         return FineTuningState(memory, adapted)
 
-    def propose(self, agent: PyTree, state: FineTuningState) -> Any:
+    def propose(self, agent: PyTree, state: FineTuningState) -> Hypothesis:
         return self.algorithm.hypothesis(state.adapted, state.memory.count > 0)
 
     def observe(
-        self, agent: PyTree, state: FineTuningState, hypothesis: PyTree, episode: Episodes
+        self, agent: PyTree, state: FineTuningState, hypothesis: Hypothesis, episode: Episodes
     ) -> FineTuningState:
         memory = remember(state.memory, hypothesis, episode)
         seen = jnp.arange(self.num_episodes) < memory.count
 
-        def adapt(adapted: Any) -> Any:
+        def adapt(adapted: Params) -> Params:
             stepped = self.algorithm.inner_step(agent, memory.episodes, seen)
             tuned = self.algorithm.fine_tune(
                 agent,
@@ -101,8 +102,8 @@ class FineTuning:
         adapted = jax.lax.cond(is_due, adapt, lambda same: same, state.adapted)
         return FineTuningState(memory, adapted)
 
-    def commit(self, agent: PyTree, state: FineTuningState) -> Any:
+    def commit(self, agent: PyTree, state: FineTuningState) -> Hypothesis:
         return self.algorithm.hypothesis(state.adapted, False)
 
-    def record(self, state: FineTuningState) -> dict[str, Any]:
+    def record(self, state: FineTuningState) -> Record:
         return {"kept": jnp.arange(self.num_episodes) < state.memory.count - 1}

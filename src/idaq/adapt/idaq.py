@@ -16,32 +16,33 @@ If all reference uncertainties tie, all are kept and the record says `tied`.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.adapt.search import Tried, first_hypotheses, next_hypothesis
 from idaq.adapt.uncertainty import Uncertainty, view_of
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import Episodes, Hypotheses, Hypothesis, Key, Mask, PyTree, Scalar, Vector
 
 
 class IdaqState(NamedTuple):
     """Per-episode values are those of the episode's hypothesis."""
 
-    reference: Any  # [num_reference_hypotheses, latent_dim]
+    reference: Hypotheses  # [num_reference_hypotheses, latent_dim]
     memory: Memory
-    uncertainty: Any  # [num_episodes], NaN where there is none yet
-    kept: Any  # [num_episodes] bool
-    threshold: Any  # [], NaN before the reference stage ends
-    thresholds: Any  # [num_episodes], by which each episode was judged; NaN before it is
-    tied: Any  # [] bool
+    uncertainty: Vector  # [num_episodes], NaN where there is none yet
+    kept: Mask  # [num_episodes]
+    threshold: Scalar  # [], NaN before the reference stage ends
+    thresholds: Vector  # [num_episodes], by which each episode was judged; NaN before it is
+    tied: Scalar  # [] bool
 
 
-def quantile_threshold(uncertainty: Array, keep_percent: float) -> Any:
+def quantile_threshold(uncertainty: Vector, keep_percent: float) -> Scalar:
     """The `inverted_cdf` quantile: the smallest value that at least k% of them do not exceed."""
     num = uncertainty.shape[0]
     rank = max(1, math.ceil(keep_percent * num / 100.0 - 1e-9))
@@ -61,7 +62,7 @@ class Idaq:
     def num_episodes(self) -> int:
         return self.config.num_episodes
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> IdaqState:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> IdaqState:
         reference = first_hypotheses(self.config, self.algorithm.prior(agent), key)
         return IdaqState(
             reference=reference,
@@ -73,7 +74,7 @@ class Idaq:
             tied=jnp.zeros((), bool),
         )
 
-    def propose(self, agent: PyTree, state: IdaqState) -> Any:
+    def propose(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         """A reference hypothesis, q(z | in-distribution context), or the one being repeated."""
         count, repeats = state.memory.count, self.config.episodes_per_hypothesis
         reference = state.reference[count // repeats]
@@ -83,7 +84,7 @@ class Idaq:
         return jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
 
     def observe(
-        self, agent: PyTree, state: IdaqState, hypothesis: PyTree, episode: Episodes
+        self, agent: PyTree, state: IdaqState, hypothesis: Hypothesis, episode: Episodes
     ) -> IdaqState:
         """Remember the episode; when its hypothesis has run n_e episodes, judge them.
 
@@ -103,12 +104,12 @@ class Idaq:
         result: IdaqState = jax.tree.map(lambda a, b: jnp.where(is_final, a, b), final, judged)
         return result
 
-    def commit(self, agent: PyTree, state: IdaqState) -> Any:
+    def commit(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         if self.config.final == "posterior":
             return self._posterior(agent, state)
         return state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
 
-    def record(self, state: IdaqState) -> dict[str, Any]:
+    def record(self, state: IdaqState) -> Record:
         return {
             "uncertainty": state.uncertainty,
             "kept": state.kept,
@@ -117,17 +118,17 @@ class Idaq:
             "tied": state.tied,
         }
 
-    def _place_in_group(self, index: Array) -> Any:
+    def _place_in_group(self, index: Scalar) -> Scalar:
         """Which of its hypothesis's n_e episodes an episode is; both stages start at 0."""
         start = jnp.where(
             index < self.config.num_reference_episodes, 0, self.config.num_reference_episodes
         )
         return (index - start) % self.config.episodes_per_hypothesis
 
-    def _posterior(self, agent: PyTree, state: IdaqState) -> Any:
+    def _posterior(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         return self.algorithm.encode(agent, state.memory.episodes, state.kept)
 
-    def _next_iterate(self, agent: PyTree, state: IdaqState) -> Any:
+    def _next_iterate(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         """The hypothesis of the next iterative episode."""
         tried = Tried(
             prior=self.algorithm.prior(agent),
@@ -139,10 +140,10 @@ class Idaq:
         )
         return next_hypothesis(self.config, tried)
 
-    def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: PyTree) -> Any:
+    def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: Hypothesis) -> Scalar:
         return self.uncertainty.quantify(episodes, hypothesis, view_of(self.algorithm, agent))
 
-    def _quantify_group(self, agent: PyTree, state: IdaqState) -> Any:
+    def _quantify_group(self, agent: PyTree, state: IdaqState) -> Scalar:
         """The uncertainty of the last n_e episodes, which one hypothesis ran."""
         repeats = self.config.episodes_per_hypothesis
         first = state.memory.count - repeats
@@ -151,7 +152,7 @@ class Idaq:
         )
         return self._quantify(agent, group, state.memory.hypotheses[first])
 
-    def _judge(self, state: IdaqState, value: Array) -> IdaqState:
+    def _judge(self, state: IdaqState, value: Scalar) -> IdaqState:
         """Whether the last n_e episodes, of that uncertainty, are in-distribution."""
         repeats, num_reference = (
             self.config.episodes_per_hypothesis,

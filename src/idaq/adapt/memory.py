@@ -5,18 +5,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, Episodes, PyTree, Spec
+from idaq.types import Episodes, Hypotheses, Hypothesis, Spec
 
 
 class Memory(NamedTuple):
     """All episodes so far, in fixed-size buffers."""
 
     episodes: Episodes  # [num_episodes, horizon, ...]
-    hypotheses: Any  # [num_episodes, ...]
-    count: Any  # how many have been run
+    hypotheses: Hypotheses  # [num_episodes, latent_dim]
+    count: Any  # [], how many have been run; a Scalar, but tuples have a `count` of their own
 
 
-def empty_memory(spec: Spec, num_episodes: int, hypothesis: Array) -> Memory:
+def empty_memory(spec: Spec, num_episodes: int, hypothesis: Hypothesis) -> Memory:
     """Buffers for `num_episodes`; `hypothesis` gives the shape of one."""
     lead = (num_episodes, spec.horizon)
     episodes = Episodes(
@@ -32,7 +32,7 @@ def empty_memory(spec: Spec, num_episodes: int, hypothesis: Array) -> Memory:
     return Memory(episodes, hypotheses, jnp.zeros((), jnp.int32))
 
 
-def remember(memory: Memory, hypothesis: PyTree, episode: Episodes) -> Memory:
+def remember(memory: Memory, hypothesis: Hypothesis, episode: Episodes) -> Memory:
     """Append one episode."""
     episodes = jax.tree.map(
         lambda all_, one: all_.at[memory.count].set(one), memory.episodes, episode

@@ -7,7 +7,7 @@ uncertainty makes a method of its own: IDAQ by that uncertainty.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from idaq.adapt.base import Adapter
 from idaq.adapt.expert_context import ExpertContext
@@ -20,7 +20,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS
 from idaq.errors import IdaqError
 from idaq.judges.base import JUDGES
-from idaq.registry import Registry
+from idaq.registry import Entry, Registry
 from idaq.settings import AdaptConfig
 
 IDAQ_PREFIX = "idaq-"
@@ -33,7 +33,7 @@ class MethodEntry:
     name: str
     label: str
     """In tables and figures; `{algorithm}` stands for the algorithm's own label."""
-    make: Callable[[AdaptConfig, Any], Adapter]
+    make: Callable[[AdaptConfig, Algorithm], Adapter]
     needs: frozenset[str] = frozenset()
     """What an algorithm must offer."""
     is_given_logs: bool = False
@@ -98,7 +98,7 @@ def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adap
     return METHODS.get_entry(method).make(config, algorithm)
 
 
-def components_of_method(method: str, config: AdaptConfig) -> dict[str, Any]:
+def components_of_method(method: str, config: AdaptConfig) -> dict[str, Entry]:
     """The entries of whatever judges or searches and does not come with the package."""
     uncertainty = METHODS.get_entry(method).judges
     named = ((SEARCHES, config.reference), (SEARCHES, config.iterate), (UNCERTAINTIES, uncertainty))

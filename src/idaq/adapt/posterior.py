@@ -5,19 +5,20 @@ them; `Posterior` then believes everything it has seen. `Belief` does so from th
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.adapt.search import first_hypotheses
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import Episodes, Hypotheses, Hypothesis, Key, PyTree
 
 
 class PosteriorState(NamedTuple):
-    reference: Any
+    reference: Hypotheses
     memory: Memory
 
 
@@ -37,12 +38,12 @@ class Posterior:
     def num_episodes(self) -> int:
         return self.config.num_episodes
 
-    def init(self, agent: PyTree, key: Array, given: Episodes | None) -> PosteriorState:
+    def init(self, agent: PyTree, key: Key, given: Episodes | None) -> PosteriorState:
         reference = first_hypotheses(self.config, self.algorithm.prior(agent), key)
         memory = empty_memory(self.algorithm.spec, self.num_episodes, reference[0])
         return PosteriorState(reference, memory)
 
-    def propose(self, agent: PyTree, state: PosteriorState) -> Any:
+    def propose(self, agent: PyTree, state: PosteriorState) -> Hypothesis:
         count = state.memory.count
         in_reference = count < self.config.num_reference_episodes
         hypothesis = state.reference[count // self.config.episodes_per_hypothesis]
@@ -52,16 +53,16 @@ class Posterior:
         self,
         agent: PyTree,
         state: PosteriorState,
-        hypothesis: PyTree,
+        hypothesis: Hypothesis,
         episode: Episodes,
     ) -> PosteriorState:
         return state._replace(memory=remember(state.memory, hypothesis, episode))
 
-    def commit(self, agent: PyTree, state: PosteriorState) -> Any:
+    def commit(self, agent: PyTree, state: PosteriorState) -> Hypothesis:
         seen = jnp.arange(self.num_episodes) < state.memory.count
         return self.algorithm.encode(agent, state.memory.episodes, seen)
 
-    def record(self, state: PosteriorState) -> dict[str, Any]:
+    def record(self, state: PosteriorState) -> Record:
         kept = jnp.arange(self.num_episodes) < state.memory.count - 1
         return {"kept": kept}
 
@@ -73,5 +74,5 @@ class Belief(Posterior):
     With a recurrent algorithm this is one belief that is carried through the whole budget.
     """
 
-    def propose(self, agent: PyTree, state: PosteriorState) -> Any:
+    def propose(self, agent: PyTree, state: PosteriorState) -> Hypothesis:
         return self.commit(agent, state)

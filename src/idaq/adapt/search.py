@@ -20,14 +20,14 @@ The searches here:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.registry import Registry
 from idaq.settings import AdaptConfig
-from idaq.types import Array
+from idaq.types import Hypotheses, Hypothesis, Key, Mask, Places, Scalar, Vector
 
 SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
 ALIKE = 0.1  # to `search`, those closer than this share of the prior's median distance are one
@@ -36,15 +36,15 @@ ALIKE = 0.1  # to `search`, those closer than this share of the prior's median d
 class Tried(NamedTuple):
     """What a search knows when it chooses the next hypothesis."""
 
-    prior: Any  # [num_train_tasks, latent_dim], the training tasks' embeddings
-    posterior: Any  # [latent_dim], of the context that was kept
-    hypotheses: Any  # [num_episodes, latent_dim], tried so far
-    was_tried: Any  # [num_episodes] bool: the others are places for what is to come
-    uncertainty: Any  # [num_episodes], of each one's hypothesis; NaN where there is none
-    logged_uncertainty: Any  # [], what a logged episode has under its own task's hypothesis
+    prior: Hypotheses  # [num_train_tasks, latent_dim], the training tasks' embeddings
+    posterior: Hypothesis  # [latent_dim], of the context that was kept
+    hypotheses: Hypotheses  # [num_episodes, latent_dim], tried so far
+    was_tried: Mask  # [num_episodes]: the others are places for what is to come
+    uncertainty: Vector  # [num_episodes], of each one's hypothesis; NaN where there is none
+    logged_uncertainty: Scalar  # [], what a logged episode has under its own task's hypothesis
 
     @property
-    def best(self) -> Any:
+    def best(self) -> Hypothesis:
         """The hypothesis of the lowest uncertainty."""
         return self.hypotheses[jnp.nanargmin(self.uncertainty)]
 
@@ -55,26 +55,26 @@ class SearchEntry:
 
     name: str
     label: str
-    first: Callable[[AdaptConfig, Array, Array], Any] | None = None
+    first: Callable[[AdaptConfig, Hypotheses, Key], Hypotheses] | None = None
     """(options, prior, key): the hypotheses of the reference stage, [num, latent_dim]."""
-    next: Callable[[Tried], Any] | None = None
+    next: Callable[[Tried], Hypothesis] | None = None
     """The hypothesis of the next iterative episode, [latent_dim]."""
     version: int | None = None
     """Raised whenever results change; without one, the search is identified by its source."""
 
 
-def from_prior(config: AdaptConfig, prior: Array, key: Array) -> Any:
+def from_prior(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
     """Each one at random."""
     num = config.num_reference_hypotheses
     return prior[jax.random.randint(key, (num,), 0, prior.shape[0])]
 
 
-def from_nothing(config: AdaptConfig, prior: Array, key: Array) -> Any:
+def from_nothing(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
     """The origin, again and again."""
     return jnp.zeros((config.num_reference_hypotheses, *prior.shape[1:]))
 
 
-def farthest(config: AdaptConfig, prior: Array, key: Array) -> Any:
+def farthest(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
     """The farthest of a few random candidates each time."""
     shape = (config.num_candidates,)
     return _far_apart(
@@ -82,15 +82,17 @@ def farthest(config: AdaptConfig, prior: Array, key: Array) -> Any:
     )
 
 
-def farthest_first(config: AdaptConfig, prior: Array, key: Array) -> Any:
+def farthest_first(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
     """The farthest of all; at the start all are infinitely far, and it is a random one."""
     return _far_apart(
         config, prior, key, lambda step_key: jax.random.permutation(step_key, len(prior))
     )
 
 
-def _far_apart(config: AdaptConfig, prior: Array, key: Array, draw: Callable[[Array], Any]) -> Any:
-    def add_one(nearest: Array, step_key: Array) -> tuple[Any, Any]:
+def _far_apart(
+    config: AdaptConfig, prior: Hypotheses, key: Key, draw: Callable[[Key], Places]
+) -> Hypotheses:
+    def add_one(nearest: Vector, step_key: Key) -> tuple[Vector, Hypothesis]:
         """`nearest` [num_tasks] is each task's distance to the hypotheses tried so far."""
         candidates = draw(step_key)
         chosen = candidates[jnp.argmax(nearest[candidates])]
@@ -101,17 +103,17 @@ def _far_apart(config: AdaptConfig, prior: Array, key: Array, draw: Callable[[Ar
     return jax.lax.scan(add_one, start, jax.random.split(key, config.num_reference_hypotheses))[1]
 
 
-def posterior(tried: Tried) -> Any:
+def posterior(tried: Tried) -> Hypothesis:
     """What the kept context says, whether or not it is new."""
     return tried.posterior
 
 
-def untried(tried: Tried) -> Any:
+def untried(tried: Tried) -> Hypothesis:
     """The posterior, or the untried training task's nearest to the best."""
     return _refined(tried, *_news(tried, jnp.asarray(SAME_HYPOTHESIS)))
 
 
-def search(tried: Tried) -> Any:
+def search(tried: Tried) -> Hypothesis:
     """Far from everything until an episode resembles the logs, then near the best."""
     pairs = jnp.linalg.norm(tried.prior[:, None] - tried.prior, axis=-1)
     first, second = jnp.triu_indices(tried.prior.shape[0], 1)
@@ -123,7 +125,7 @@ def search(tried: Tried) -> Any:
     return jnp.where(explore, far, _refined(tried, is_new, from_tried))
 
 
-def _news(tried: Tried, tolerance: Array) -> tuple[Any, Any]:
+def _news(tried: Tried, tolerance: Scalar) -> tuple[Mask, Vector]:
     """Of the posterior and then the prior: which are new, and how far each is from what was tried.
 
     What is closer than the tolerance to one that was tried is nothing new.
@@ -134,7 +136,7 @@ def _news(tried: Tried, tolerance: Array) -> tuple[Any, Any]:
     return from_tried > tolerance, from_tried
 
 
-def _refined(tried: Tried, is_new: Array, from_tried: Array) -> Any:
+def _refined(tried: Tried, is_new: Mask, from_tried: Vector) -> Hypothesis:
     distance = jnp.linalg.norm(tried.prior - tried.best, axis=-1)
     from_best = jnp.where(is_new[1:], distance, jnp.inf)
     use_prior = ~is_new[0] & is_new[1:].any()
@@ -159,14 +161,14 @@ SEARCHES: Registry[SearchEntry] = Registry(
 )
 
 
-def first_hypotheses(config: AdaptConfig, prior: Array, key: Array) -> Any:
+def first_hypotheses(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
     """The hypotheses of the reference stage, [num_reference_hypotheses, latent_dim]."""
     choose = SEARCHES[config.reference].first
     assert choose is not None, "the options were checked"
     return choose(config, prior, key)
 
 
-def next_hypothesis(config: AdaptConfig, tried: Tried) -> Any:
+def next_hypothesis(config: AdaptConfig, tried: Tried) -> Hypothesis:
     """The hypothesis of the next iterative episode, [latent_dim]."""
     choose = SEARCHES[config.iterate].next
     assert choose is not None, "the options were checked"

@@ -9,23 +9,23 @@ entry point in the group `idaq.uncertainties`; it is then the method `idaq-NAME`
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.algos.base import Algorithm
 from idaq.registry import Registry
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import Array, Episodes, Hypotheses, Hypothesis, PyTree, Scalar
 
 
 class View(NamedTuple):
     """What an uncertainty may ask of the agent."""
 
-    read: Callable[[Episodes, Array], Any]
+    read: Callable[[Episodes, Hypothesis], PyTree]
     """(episode [horizon, ...], hypothesis): what the judge says of it."""
-    prior: Any  # [num_train_tasks, latent_dim]
-    logged_return: Any  # [], mean of the training tasks' logged episodes
+    prior: Hypotheses  # [num_train_tasks, latent_dim]
+    logged_return: Scalar  # [], mean of the training tasks' logged episodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class Uncertainty:
 
     name: str
     label: str
-    quantify: Callable[[Episodes, Array, View], Any]
+    quantify: Callable[[Episodes, Hypothesis, View], Scalar]
     reads: str | None = None
     """The judge whose word it is made from, by name."""
-    of_logs: Callable[[Any], Any] = jnp.zeros_like
+    of_logs: Callable[[Scalar], Scalar] = jnp.zeros_like
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""
 
@@ -55,15 +55,15 @@ def view_of(algorithm: Algorithm, agent: PyTree) -> View:
     )
 
 
-def episode_return(episodes: Episodes, hypothesis: Array, view: View) -> Any:
+def episode_return(episodes: Episodes, hypothesis: Hypothesis, view: View) -> Scalar:
     """Q_RE: minus the mean return of the hypothesis's episodes."""
     return -episodes.returns.mean()
 
 
-def prediction_error(episodes: Episodes, hypothesis: Array, view: View) -> Any:
+def prediction_error(episodes: Episodes, hypothesis: Hypothesis, view: View) -> Scalar:
     """Q_PE: mean over steps and models of |r - r_i| + ||s' - p_i||."""
 
-    def one(episode: Episodes) -> Any:
+    def one(episode: Episodes) -> Scalar:
         seen = view.read(episode, hypothesis)
         reward_error = jnp.abs(seen.reward - seen.rewards)  # [L, horizon]
         state_error = jnp.linalg.norm(seen.next_obs - seen.next_observations, axis=-1)
@@ -72,10 +72,10 @@ def prediction_error(episodes: Episodes, hypothesis: Array, view: View) -> Any:
     return jax.vmap(one)(episodes).mean()
 
 
-def prediction_variance(episodes: Episodes, hypothesis: Array, view: View) -> Any:
+def prediction_variance(episodes: Episodes, hypothesis: Hypothesis, view: View) -> Scalar:
     """Q_PV: mean over steps of the largest |r_i - r_j| + ||p_i - p_j|| over pairs of models."""
 
-    def one(episode: Episodes) -> Any:
+    def one(episode: Episodes) -> Scalar:
         seen = view.read(episode, hypothesis)
         reward_gap = jnp.abs(seen.rewards[:, None] - seen.rewards[None])  # [L, L, horizon]
         state_gap = seen.next_observations[:, None] - seen.next_observations[None]
@@ -85,7 +85,7 @@ def prediction_variance(episodes: Episodes, hypothesis: Array, view: View) -> An
     return jax.vmap(one)(episodes).mean()
 
 
-def _mean_over_steps(values: Array, valid: Array) -> Any:
+def _mean_over_steps(values: jax.Array, valid: Array) -> Scalar:
     return (values * valid).sum() / jnp.maximum(valid.sum(), 1)
 
 

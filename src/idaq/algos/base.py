@@ -7,10 +7,25 @@ The data is an argument, never a closure; randomness comes from one key, split b
 prior (the hypotheses of the training tasks), so that adapting never opens training data.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
+
+import jax
 
 from idaq.algos.data import TrainData
-from idaq.types import Array, Episodes, PyTree, Spec
+from idaq.settings import AlgorithmConfig
+from idaq.types import (
+    Action,
+    Carry,
+    Episodes,
+    Hypotheses,
+    Hypothesis,
+    Key,
+    Mask,
+    Metrics,
+    PyTree,
+    Scalar,
+    Spec,
+)
 
 
 class Algorithm(Protocol):
@@ -25,7 +40,7 @@ class Algorithm(Protocol):
         ...
 
     @property
-    def config(self) -> Any: ...
+    def config(self) -> AlgorithmConfig: ...
 
     @property
     def spec(self) -> Spec: ...
@@ -53,11 +68,11 @@ class Algorithm(Protocol):
         """Whether it needs the family's reward function."""
         ...
 
-    def init(self, data: TrainData, key: Array) -> PyTree:
+    def init(self, data: TrainData, key: Key) -> PyTree:
         """The first state of training."""
         ...
 
-    def update(self, state: PyTree, data: TrainData, key: Array) -> tuple[PyTree, dict[str, Any]]:
+    def update(self, state: PyTree, data: TrainData, key: Key) -> tuple[PyTree, Metrics]:
         """One meta-update: the next state, and metrics to log."""
         ...
 
@@ -69,33 +84,33 @@ class Algorithm(Protocol):
         """The shapes of an agent, to read one back from a file."""
         ...
 
-    def encode(self, agent: PyTree, episodes: Episodes, keep: Array) -> Any:
+    def encode(self, agent: PyTree, episodes: Episodes, keep: Mask) -> Hypothesis:
         """The hypothesis inferred from those of the episodes [num, horizon, ...] in `keep`."""
         ...
 
-    def prior(self, agent: PyTree) -> Any:
-        """The hypotheses of the training tasks, [num_train_tasks, ...]."""
+    def prior(self, agent: PyTree) -> Hypotheses:
+        """The hypotheses of the training tasks."""
         ...
 
-    def logged_return(self, agent: PyTree) -> Any:
-        """The mean return of the training tasks' logged episodes, []."""
+    def logged_return(self, agent: PyTree) -> Scalar:
+        """The mean return of the training tasks' logged episodes."""
         ...
 
-    def read(self, agent: PyTree, episode: Episodes, hypothesis: Array) -> Any:
+    def read(self, agent: PyTree, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         """What the agent's judge says of one episode [horizon, ...] under a hypothesis."""
         ...
 
-    def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: PyTree, hypothesis: Hypothesis) -> Carry:
         """Memory at the start of an episode; () for feed-forward agents."""
         ...
 
     def act(
-        self, agent: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, agent: PyTree, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         """The meta-test action, in the environment's units."""
         ...
 
-    def take_reward(self, agent: PyTree, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, agent: PyTree, carry: Carry, reward: Scalar) -> Carry:
         """The memory after a reward."""
         ...
 

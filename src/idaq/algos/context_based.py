@@ -41,17 +41,34 @@ from idaq.algos.data import (
     task_places,
     unscale_action,
 )
-from idaq.algos.entries import EMBEDDING, OBJECTIVES, AlgorithmEntry, ObjectiveEntry
+from idaq.algos.entries import EMBEDDING, OBJECTIVES, AlgorithmEntry, AnyObjective
 from idaq.algos.presets import context_settings, metric_weight, schedule
 from idaq.config import MAX_SIZE, added, require, saved_as
 from idaq.errors import IdaqError
-from idaq.judges.base import JudgeConfig, JudgeEntry, Trained, judge_of
-from idaq.learners.base import LearnerConfig, LearnerEntry, learner_of
+from idaq.judges.base import AnyJudge, JudgeConfig, Trained, judge_of
+from idaq.learners.base import AnyLearner, LearnerConfig, learner_of
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
 from idaq.objectives.base import EncoderSettings, LearnerView, MetaBatch, Objective
 from idaq.settings import AlgorithmConfig, RunConfig
-from idaq.types import Array, Episodes, PyTree, Spec, Traits, Transition
+from idaq.types import (
+    Action,
+    Carry,
+    Episodes,
+    Hypotheses,
+    Hypothesis,
+    Key,
+    Mask,
+    Metrics,
+    OptState,
+    Params,
+    Places,
+    PyTree,
+    Scalar,
+    Spec,
+    Traits,
+    Transition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,23 +121,23 @@ class MetricConfig(ContextConfig):
 class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
-    encoder: PyTree  # whatever the objective trains
-    encoder_opt: PyTree
-    learner: Any
-    judge: PyTree
-    judge_opt: PyTree
+    encoder: Params  # whatever the objective trains
+    encoder_opt: OptState
+    learner: PyTree
+    judge: Params
+    judge_opt: OptState
     normaliser: Normaliser
 
 
 class Agent(NamedTuple):
     """What adaptation needs."""
 
-    encoder: PyTree
-    policy: PyTree
-    judge: PyTree
+    encoder: Params
+    policy: Params
+    judge: Params
     normaliser: Normaliser
-    prior: Any  # [num_train_tasks, latent_dim]
-    logged_return: Any  # [], mean of the training tasks' episodes
+    prior: Hypotheses  # [num_train_tasks, latent_dim]
+    logged_return: Scalar  # [], mean of the training tasks' episodes
 
 
 @dataclass(frozen=True)
@@ -129,10 +146,10 @@ class ContextBased:
 
     config: ContextConfig
     spec: Spec
-    entry: ObjectiveEntry
+    entry: AnyObjective
     objective: Objective
-    learner: LearnerEntry
-    judge: JudgeEntry | None
+    learner: AnyLearner
+    judge: AnyJudge | None
     phase: Literal["pretraining", "training"] = "training"
 
     @property
@@ -162,7 +179,7 @@ class ContextBased:
     def relabels(self) -> bool:
         return False
 
-    def init(self, data: TrainData, key: Array) -> State:
+    def init(self, data: TrainData, key: Key) -> State:
         """Fresh networks; the normaliser is the training tasks' or none."""
         config, spec = self.config, self.spec
         encoder_key, learner_key, judge_key = jax.random.split(key, 3)
@@ -179,7 +196,7 @@ class ContextBased:
             normaliser=choose_normaliser(config, data),
         )
 
-    def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
+    def update(self, state: State, data: TrainData, key: Key) -> tuple[State, Metrics]:
         """One meta-update on a batch of tasks drawn with replacement."""
         config = self.config
         tasks_key, context_key, batch_key, learner_key = jax.random.split(key, 4)
@@ -223,7 +240,7 @@ class ContextBased:
         return new_state, metrics
 
     def _sample_contexts(
-        self, state: State, data: TrainData, tasks: Array, key: Array
+        self, state: State, data: TrainData, tasks: Places, key: Key
     ) -> Transition:
         """Random transitions of each task, [num_tasks, context_size, ...], perhaps shifted."""
         config = self.config
@@ -240,7 +257,7 @@ class ContextBased:
         num_rows = int(data.task_count[data.train_tasks].max())
         encoder = self.objective.trained_encoder(state.encoder)
 
-        def embed_task(task: Array) -> Any:
+        def embed_task(task: Places) -> Hypothesis:
             places, is_own = task_places(data, task, num_rows)
             rows = normalise_rows(state.normaliser, rows_at(data, places))
             return self.objective.embed(encoder, rows, is_own.astype(jnp.float32))
@@ -259,20 +276,20 @@ class ContextBased:
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
 
-    def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
+    def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
         """The embedding of all transitions of the kept episodes; that of nothing if none is."""
         rows = network_rows(self.spec, agent.normaliser, episodes)
-        weight = (episodes.valid & keep[:, None]).astype(jnp.float32)
+        weight = (jnp.asarray(episodes.valid) & keep[:, None]).astype(jnp.float32)
         flat = Transition(*(x.reshape(-1, *x.shape[2:]) for x in rows))
         return self.objective.embed(agent.encoder, flat, weight.reshape(-1))
 
-    def prior(self, agent: Agent) -> Any:
+    def prior(self, agent: Agent) -> Hypotheses:
         return agent.prior
 
-    def logged_return(self, agent: Agent) -> Any:
+    def logged_return(self, agent: Agent) -> Scalar:
         return agent.logged_return
 
-    def read(self, agent: Agent, episode: Episodes, hypothesis: Array) -> Any:
+    def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         """What the judge says of one episode [horizon, ...]."""
         if self.judge is None:
             raise IdaqError(
@@ -282,16 +299,16 @@ class ContextBased:
         rows = network_rows(self.spec, agent.normaliser, episode)
         return self.judge.read(agent.judge, rows, episode.valid, hypothesis)
 
-    def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         return ()
 
     def act(
-        self, agent: Agent, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         action = self.learner.act(agent.policy, agent.normaliser.obs(obs), hypothesis)
         return unscale_action(self.spec, action), carry
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
     def operations(self) -> int | None:
@@ -308,7 +325,7 @@ class ContextBased:
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
-    def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
+    def _agent(self, state: State, prior: Hypotheses, logged_return: Scalar) -> Agent:
         return Agent(
             encoder=self.objective.trained_encoder(state.encoder),
             policy=self.learner.trained_policy(self.config.learner, state.learner),
@@ -319,7 +336,7 @@ class ContextBased:
         )
 
 
-def make_context_based(entry: ObjectiveEntry, config: ContextConfig, spec: Spec) -> ContextBased:
+def make_context_based(entry: AnyObjective, config: ContextConfig, spec: Spec) -> ContextBased:
     """The algorithm of an objective."""
     objective, learner = entry.make(config, spec), learner_of(config.learner)
     if entry.needs_critic and learner.critic is None:
@@ -332,7 +349,7 @@ def make_context_based(entry: ObjectiveEntry, config: ContextConfig, spec: Spec)
     return ContextBased(config, spec, entry, objective, learner, judge)
 
 
-def algorithm_of(entry: ObjectiveEntry) -> AlgorithmEntry:
+def algorithm_of(entry: AnyObjective) -> AlgorithmEntry[Any, ContextBased]:
     """The algorithm that an objective makes."""
     return AlgorithmEntry(
         name=entry.name,
@@ -349,12 +366,12 @@ def algorithm_of(entry: ObjectiveEntry) -> AlgorithmEntry:
     )
 
 
-def algorithms() -> list[AlgorithmEntry]:
+def algorithms() -> list[AlgorithmEntry[Any, ContextBased]]:
     """The algorithms of all objectives."""
     return [algorithm_of(entry) for entry in OBJECTIVES.values()]
 
 
-def shared_preset(entry: ObjectiveEntry, preset: str, traits: Traits) -> RunConfig:
+def shared_preset(entry: AnyObjective, preset: str, traits: Traits) -> RunConfig:
     """What context-based algorithms have in common, around an objective.
 
     A learner without a critic gives way to TD3+BC of the same size where the objective needs one.

@@ -3,58 +3,80 @@
 Only the rows of the training tasks are ever indexed.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, Episodes, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Episodes,
+    Key,
+    Mask,
+    Places,
+    RewardFunction,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
 
 class Normaliser(NamedTuple):
     """Affine maps to about zero mean and unit size; what is hidden is zero."""
 
-    obs_mean: Any  # [obs_dim]
-    obs_std: Any  # [obs_dim]
-    reward_mean: Any  # []
-    reward_std: Any  # []
-    seen: Any  # [obs_dim], 1, or 0 for what is hidden
+    obs_mean: Vector  # [obs_dim]
+    obs_std: Vector  # [obs_dim]
+    reward_mean: Scalar  # []
+    reward_std: Scalar  # []
+    seen: Vector  # [obs_dim], 1, or 0 for what is hidden
 
-    def obs(self, obs: Array) -> Any:
-        return (obs - self.obs_mean) / self.obs_std * self.seen
+    def obs(self, obs: Array) -> jax.Array:
+        return (jnp.asarray(obs) - self.obs_mean) / self.obs_std * self.seen
 
-    def reward(self, reward: Array) -> Any:
-        return (reward - self.reward_mean) / self.reward_std
+    def reward(self, reward: Array) -> jax.Array:
+        return (jnp.asarray(reward) - self.reward_mean) / self.reward_std
+
+
+class Normalises(Protocol):
+    """What a configuration says of a normaliser."""
+
+    @property
+    def normalise(self) -> bool: ...
+
+    @property
+    def hide_unrelated(self) -> bool: ...
 
 
 class EpisodeIndex(NamedTuple):
     """Where the rows of every episode are; episodes are sorted by task, as rows are."""
 
-    start: Any  # [num_episodes], first row
-    length: Any  # [num_episodes], number of rows
-    task_start: Any  # [num_tasks], first episode
-    task_count: Any  # [num_tasks], number of episodes
+    start: Places  # [num_episodes], first row
+    length: Places  # [num_episodes], number of rows
+    task_start: Places  # [num_tasks], first episode
+    task_count: Places  # [num_tasks], number of episodes
 
 
 class SharedData(NamedTuple):
     """What all seeds have in common."""
 
     rows: Transition  # [num_transitions, ...]; actions are scaled to [-1, 1]
-    task_start: Any  # [num_tasks], first row
-    task_count: Any  # [num_tasks], number of rows
+    task_start: Places  # [num_tasks], first row
+    task_count: Places  # [num_tasks], number of rows
     episodes: EpisodeIndex
-    return_to_go: Any = None  # [num_transitions], where the algorithm asks for Monte-Carlo returns
-    reward_of: Any = None  # (task, obs, action, next_obs) -> reward, where relabelling asks for it
+    return_to_go: Vector | None = None  # [num_transitions], for who asks for Monte-Carlo returns
+    reward_of: RewardFunction | None = None  # where relabelling asks for it
 
 
 class SeedData(NamedTuple):
     """What one seed has for itself: its training tasks, and what is known of them."""
 
-    train_tasks: Any  # [num_train_tasks]
+    train_tasks: Places  # [num_train_tasks]
     normaliser: Normaliser
-    start_std: Any  # [obs_dim], of the training tasks' first observations, in the data's units
-    unrelated: Any  # [obs_dim] bool, differs between tasks and does not matter (engine/starts.py)
-    mean_return: Any  # [], of the training tasks' episodes
+    start_std: Vector  # [obs_dim], of the training tasks' first observations, in the data's units
+    unrelated: Mask  # [obs_dim] bool, differs between tasks and does not matter (engine/starts.py)
+    mean_return: Scalar  # [], of the training tasks' episodes
 
 
 class TrainData(NamedTuple):
@@ -74,11 +96,11 @@ class TrainData(NamedTuple):
         return self.shared.rows
 
     @property
-    def task_start(self) -> Any:
+    def task_start(self) -> Places:
         return self.shared.task_start
 
     @property
-    def task_count(self) -> Any:
+    def task_count(self) -> Places:
         return self.shared.task_count
 
     @property
@@ -86,15 +108,15 @@ class TrainData(NamedTuple):
         return self.shared.episodes
 
     @property
-    def return_to_go(self) -> Any:
+    def return_to_go(self) -> Vector | None:
         return self.shared.return_to_go
 
     @property
-    def reward_of(self) -> Any:
+    def reward_of(self) -> RewardFunction | None:
         return self.shared.reward_of
 
     @property
-    def train_tasks(self) -> Any:
+    def train_tasks(self) -> Places:
         return self.seed.train_tasks
 
     @property
@@ -102,25 +124,25 @@ class TrainData(NamedTuple):
         return self.seed.normaliser
 
     @property
-    def start_std(self) -> Any:
+    def start_std(self) -> Vector:
         return self.seed.start_std
 
     @property
-    def unrelated(self) -> Any:
+    def unrelated(self) -> Mask:
         return self.seed.unrelated
 
     @property
-    def mean_return(self) -> Any:
+    def mean_return(self) -> Scalar:
         return self.seed.mean_return
 
 
-def scale_action(spec: Spec, action: Array) -> Any:
+def scale_action(spec: Spec, action: Array) -> Action:
     """From the environment's units to [-1, 1]."""
     low, high = jnp.asarray(spec.action_low), jnp.asarray(spec.action_high)
     return jnp.clip(2.0 * (action - low) / (high - low) - 1.0, -1.0, 1.0)
 
 
-def unscale_action(spec: Spec, action: Array) -> Any:
+def unscale_action(spec: Spec, action: Array) -> Action:
     """From [-1, 1] to the environment's units."""
     low, high = jnp.asarray(spec.action_low), jnp.asarray(spec.action_high)
     return low + 0.5 * (action + 1.0) * (high - low)
@@ -133,7 +155,7 @@ def network_rows(spec: Spec, normaliser: Normaliser, episodes: Episodes) -> Tran
         action=scale_action(spec, episodes.action),
         reward=normaliser.reward(episodes.reward),
         next_obs=normaliser.obs(episodes.next_obs),
-        terminated=episodes.terminated,
+        terminated=jnp.asarray(episodes.terminated),
     )
 
 
@@ -143,40 +165,40 @@ def identity_normaliser(obs_dim: int) -> Normaliser:
     return Normaliser(zeros, ones, jnp.zeros(()), jnp.ones(()), seen=ones)
 
 
-def hide(normaliser: Normaliser, hidden: Array) -> Normaliser:
+def hide(normaliser: Normaliser, hidden: Mask) -> Normaliser:
     """The same, with the hidden observations [obs_dim] out of sight."""
     return normaliser._replace(seen=jnp.where(hidden, 0.0, normaliser.seen))
 
 
-def choose_normaliser(config: Any, data: TrainData) -> Normaliser:
+def choose_normaliser(config: Normalises, data: TrainData) -> Normaliser:
     """The training tasks' or none, as a configuration asks for; what it hides is hidden."""
     identity = identity_normaliser(data.rows.obs.shape[1])
     normaliser = data.normaliser if config.normalise else identity
     return hide(normaliser, data.unrelated) if config.hide_unrelated else normaliser
 
 
-def sample_tasks(data: TrainData, num: int, key: Array) -> Any:
+def sample_tasks(data: TrainData, num: int, key: Key) -> Places:
     """Training tasks, with replacement: pairs of one task are what pulls embeddings together."""
     return data.train_tasks[jax.random.randint(key, (num,), 0, data.train_tasks.shape[0])]
 
 
-def sample_rows(data: TrainData, tasks: Array, num: int, key: Array) -> Transition:
+def sample_rows(data: TrainData, tasks: Places, num: int, key: Key) -> Transition:
     """`num` random transitions of each task, [num_tasks, num, ...]."""
     return rows_at(data, random_places(data, tasks, num, key))
 
 
-def rows_at(data: TrainData, index: Array) -> Transition:
+def rows_at(data: TrainData, index: Places) -> Transition:
     """The transitions at some places."""
     return Transition(*(field[index] for field in data.rows))
 
 
-def random_places(data: TrainData, tasks: Array, num: int, key: Array) -> Any:
+def random_places(data: TrainData, tasks: Places, num: int, key: Key) -> Places:
     """Where `num` random transitions of each task are, [num_tasks, num]."""
     offset = jax.random.randint(key, (tasks.shape[0], num), 0, data.task_count[tasks][:, None])
     return data.task_start[tasks][:, None] + offset
 
 
-def contiguous_places(data: TrainData, tasks: Array, num: int, key: Array) -> Any:
+def contiguous_places(data: TrainData, tasks: Places, num: int, key: Key) -> Places:
     """Where `num` transitions of each task are that follow one another, [num_tasks, num].
 
     A task with fewer rows than `num` gives all of them, from the first again after the last.
@@ -186,13 +208,13 @@ def contiguous_places(data: TrainData, tasks: Array, num: int, key: Array) -> An
     return data.task_start[tasks][:, None] + (first + jnp.arange(num)) % count
 
 
-def task_places(data: TrainData, task: Array, num: int) -> tuple[Any, Any]:
+def task_places(data: TrainData, task: Places, num: int) -> tuple[Places, Mask]:
     """Where the first `num` rows of a task are, [num], and which of them there are."""
     place, count = jnp.arange(num), data.task_count[task]
     return data.task_start[task] + jnp.minimum(place, count - 1), place < count
 
 
-def is_training_row(data: TrainData) -> Any:
+def is_training_row(data: TrainData) -> Mask:
     """Which rows are of training tasks, [num_transitions] bool."""
     first = data.task_start[data.train_tasks]
     edges = jnp.zeros(data.rows.reward.shape[0] + 1, jnp.int32)
@@ -212,7 +234,7 @@ def normalise_rows(normaliser: Normaliser, rows: Transition) -> Transition:
 def split_batches(rows: Transition, num_batches: int) -> Transition:
     """[tasks, num_batches * size, ...] to [num_batches, tasks * size, ...]."""
 
-    def split(x: Array) -> Any:
+    def split(x: jax.Array) -> jax.Array:
         tasks, rows_per_task = x.shape[:2]
         x = x.reshape(tasks, num_batches, rows_per_task // num_batches, *x.shape[2:])
         return x.swapaxes(0, 1).reshape(num_batches, -1, *x.shape[3:])

@@ -7,12 +7,12 @@ shared (`idaq.algos.context_based`). Every objective makes an algorithm of its o
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from idaq.algos.base import Algorithm
 from idaq.config import Component
 from idaq.objectives.base import Objective
-from idaq.registry import Registry, registry_of
+from idaq.registry import Entry, Registry, registry_of
 from idaq.settings import AlgorithmConfig, RunConfig
 from idaq.types import Spec, Traits
 
@@ -31,6 +31,8 @@ GRADIENT_STEPS = "gradient steps"  # `idaq.adapt.fine_tuning.GradientAlgorithm`
 BELIEF = "belief"  # a hypothesis is a memory that is carried from step to step
 
 Preset = Callable[[str, Traits], RunConfig]
+Config = TypeVar("Config", bound=AlgorithmConfig)
+Made = TypeVar("Made", bound=Algorithm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +54,13 @@ DEFAULT_SPEED_CASES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmEntry:
+class AlgorithmEntry(Generic[Config, Made]):
     """An algorithm."""
 
     name: str
     label: str
-    config: type[AlgorithmConfig]
-    make: Callable[[Any, Spec], Algorithm]
+    config: type[Config]
+    make: Callable[[Config, Spec], Made]
     preset: Preset
     """(name of the preset, what kind of family): the configuration of a run."""
     offers: frozenset[str] = frozenset()
@@ -66,7 +68,7 @@ class AlgorithmEntry:
     has_judge: bool = False
     """Whether its configuration has a judge, so that it offers what any judge does."""
     default_methods: tuple[str, ...] = PAPER_METHODS
-    operations: Callable[[Any], int | None] | None = None
+    operations: Callable[[Made], int | None] | None = None
     """(algorithm, in a phase): floating-point operations of an update, where they are counted."""
     speed_cases: tuple[SpeedCase, ...] = DEFAULT_SPEED_CASES
     version: int | None = None
@@ -74,14 +76,14 @@ class AlgorithmEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveEntry:
+class ObjectiveEntry(Generic[Config]):
     """What trains a context encoder, and so an algorithm."""
 
     name: str
     label: str
-    config: type[AlgorithmConfig]
+    config: type[Config]
     """A subclass of `ContextConfig` whose `kind` is the name; its own fields have defaults."""
-    make: Callable[[Any, Spec], Objective]
+    make: Callable[[Config, Spec], Objective]
     """The objective of such a configuration."""
     needs_critic: bool = False
     """Whether it trains through the learner's critic."""
@@ -93,7 +95,10 @@ class ObjectiveEntry:
     """Raised whenever results change; without one, it is identified by its source."""
 
 
-OBJECTIVES: Registry[ObjectiveEntry] = Registry(
+AnyAlgorithm = AlgorithmEntry[Any, Any]
+AnyObjective = ObjectiveEntry[Any]
+
+OBJECTIVES: Registry[AnyObjective] = Registry(
     "objective",
     "objectives",
     lambda entry: isinstance(entry, ObjectiveEntry),
@@ -101,7 +106,7 @@ OBJECTIVES: Registry[ObjectiveEntry] = Registry(
 )
 
 
-ALGORITHMS: Registry[AlgorithmEntry] = Registry(
+ALGORITHMS: Registry[AnyAlgorithm] = Registry(
     "algorithm",
     "algorithms",
     lambda entry: isinstance(entry, AlgorithmEntry),
@@ -120,13 +125,13 @@ def label_of(algorithm: str) -> str:
     return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
 
 
-def components_of(config: AlgorithmConfig) -> dict[str, Any]:
+def components_of(config: AlgorithmConfig) -> dict[str, Entry]:
     """The entries of whatever trains and does not come with the package, as "kind name".
 
     What does is covered by the algorithm's version.
     """
     objective = OBJECTIVES.get(config.kind)
-    entry: Any = objective or ALGORITHMS.get_entry(config.kind)
+    entry: Entry = objective or ALGORITHMS.get_entry(config.kind)
     registry: Registry[Any] = OBJECTIVES if objective else ALGORITHMS
     found = {} if registry.is_built_in(config.kind) else {f"{registry.kind} {config.kind}": entry}
     for each in fields(cast(Any, config)):
@@ -138,4 +143,5 @@ def components_of(config: AlgorithmConfig) -> dict[str, Any]:
 
 def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:
     """The algorithm of a configuration."""
-    return ALGORITHMS.get_entry(config.kind).make(config, spec)
+    made: Algorithm = ALGORITHMS.get_entry(config.kind).make(config, spec)
+    return made

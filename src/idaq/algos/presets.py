@@ -8,6 +8,7 @@ group that the paper knows, and else for what the family is like.
 
 from typing import Any, get_args
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
 from idaq.learners.bc import BcConfig
@@ -61,13 +62,13 @@ def _ten_episodes(reference: str, iterate: str, **changes: Any) -> AdaptConfig:
     )
 
 
-def context_settings(preset: str, traits: Traits) -> dict[str, Any]:
+def context_settings(preset: str, traits: Traits) -> Json:
     """Encoder, learner and models of context-based algorithms on a kind of family."""
     sees_effects = {"next_obs": True} if traits.dynamics_differ else {}
     if preset == "paper":
         return _paper_settings(traits) | sees_effects
     hidden = (64, 64) if is_small(traits) else (256, 256)
-    settings: dict[str, Any] = {
+    settings: Json = {
         "encoder_hidden": hidden,
         "normalise": True,
         "batch_size": 64,
@@ -85,9 +86,9 @@ def context_settings(preset: str, traits: Traits) -> dict[str, Any]:
     return settings | sees_effects
 
 
-def _paper_settings(traits: Traits) -> dict[str, Any]:
+def _paper_settings(traits: Traits) -> Json:
     """BRAC, but for Point-Robot's reward scale of 100; contexts of 400, 1,024 and 100."""
-    settings: dict[str, Any] = {"judge": EnsembleConfig()}
+    settings: Json = {"judge": EnsembleConfig()}
     if is_small(traits):
         learner = SacBracConfig(divergence="none", reward_scale=100.0)
         return settings | {"context_size": 1024, "learner": learner}

@@ -8,6 +8,7 @@ from idaq.algos.presets import check_preset
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
+from idaq.judges.base import JudgeConfig
 from idaq.judges.ensemble import EnsembleConfig
 from idaq.settings import RunConfig
 
@@ -22,8 +23,8 @@ def resolve(preset: str, family: TaskFamily | str, algorithm: str = "") -> RunCo
 
 def judge_kind(config: RunConfig) -> str | None:
     """Which judge a run trains, if it trains one."""
-    judge = getattr(config.algorithm, "judge", None)
-    return None if judge is None else str(judge.kind)
+    judge = _judge_of(config)
+    return None if judge is None else judge.kind
 
 
 def without_judge(config: RunConfig) -> RunConfig:
@@ -43,11 +44,18 @@ def with_ensemble_size(config: RunConfig, size: int) -> RunConfig:
         return without_judge(config)
     if not ALGORITHMS[config.algorithm.kind].has_judge:
         raise IdaqError(
-            f"'{config.algorithm.kind}' trains no models.", "Leave the ensemble's size out."
+            f"'{config.algorithm.kind}' trains no models.",
+            "Leave out `algorithm.ensemble.size`.",
         )
-    current = getattr(config.algorithm, "judge", None)
+    current = _judge_of(config)
     ensemble = current if isinstance(current, EnsembleConfig) else EnsembleConfig()
     return _with_judge(config, replace(ensemble, size=size))
+
+
+def _judge_of(config: RunConfig) -> JudgeConfig | None:
+    """The judge of an algorithm that can have one, if it has it."""
+    judge: JudgeConfig | None = getattr(config.algorithm, "judge", None)
+    return judge
 
 
 def _with_judge(config: RunConfig, judge: EnsembleConfig | None) -> RunConfig:

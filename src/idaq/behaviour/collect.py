@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.behaviour.quality import Loggers, find_loggers
+from idaq.config import Json
 from idaq.engine.device import find_device
 from idaq.engine.pool import UNIT_EPISODES, ExpertUnit, PolicyUnit, WorkerPool
 from idaq.engine.progress import ProgressBar
@@ -29,7 +29,18 @@ from idaq.envs.family import (
 from idaq.errors import IdaqError
 from idaq.settings import DEFAULT_QUALITY, DEFAULT_TRAJECTORIES, Quality
 from idaq.storage.dataset import dataset_writer
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import (
+    Action,
+    AnyArray,
+    Array,
+    Carry,
+    Episodes,
+    IntArray,
+    Key,
+    Params,
+    PyTree,
+    Scalar,
+)
 
 MAX_TRAJECTORIES = 10_000  # those of a JAX family are collected in memory, all at once
 REFERENCE_EPISODES = 2  # per task, by the expert, where others log the data
@@ -42,15 +53,15 @@ class ExpertPolicy:
     def __init__(self, family: JaxFamily) -> None:
         self.family = family
 
-    def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, params: Params, hypothesis: PyTree) -> Carry:
         return ()
 
     def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, params: Params, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         return self.family.expert(hypothesis, obs, key), carry
 
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, params: Params, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
 
@@ -99,15 +110,15 @@ def collect(
                 writer.append(rows, lengths, tasks)
 
 
-def generator(trajectories: int, seed: int, loggers: Loggers | None) -> dict[str, Any]:
+def generator(trajectories: int, seed: int, loggers: Loggers | None) -> Json:
     """What decides the rows of a dataset, besides family and quality."""
-    decides: dict[str, Any] = {"trajectories": trajectories, "seed": seed}
+    decides: Json = {"trajectories": trajectories, "seed": seed}
     if loggers is not None and loggers.fingerprint is not None:
         decides["policies"] = loggers.fingerprint
     return decides
 
 
-def _scripted_successes(family: TaskFamily, seed: int, pool: WorkerPool) -> dict[str, Any]:
+def _scripted_successes(family: TaskFamily, seed: int, pool: WorkerPool) -> Json:
     """Successes and successful returns of the scripted expert, per task: the scale of scores."""
     tasks = np.repeat(np.arange(family.num_tasks), REFERENCE_EPISODES)
     seeds = [(seed, int(task), number) for number, task in enumerate(tasks)]
@@ -128,7 +139,7 @@ def _batches(
     seed: int,
     pool: WorkerPool,
     quiet: bool,
-) -> Iterator[tuple[Episodes, Any]]:
+) -> Iterator[tuple[Episodes, IntArray]]:
     """Episodes [n, horizon, ...] and their tasks [n], sorted by task.
 
     An episode depends on its task and number alone, not on how episodes are batched.
@@ -155,9 +166,9 @@ def _batches(
 
 def _units(
     family: HostFamily, loggers: Loggers | None, trajectories: int, seed: int, pool: WorkerPool
-) -> list[tuple[ExpertUnit | PolicyUnit, Any]]:
+) -> list[tuple[ExpertUnit | PolicyUnit, IntArray]]:
     """Work for the workers, and the tasks of its episodes."""
-    units: list[tuple[ExpertUnit | PolicyUnit, Any]] = []
+    units: list[tuple[ExpertUnit | PolicyUnit, IntArray]] = []
     if loggers is None:
         if not is_scripted(family):
             raise TypeError(f"{family.name} has no scripted expert")
@@ -195,7 +206,7 @@ def _shares(loggers: Loggers, trajectories: int) -> list[tuple[int, NDArray[np.i
 def _episode_keys(num_tasks: int, trajectories: int, seed: int) -> NDArray[np.uint32]:
     """Raw keys by task and number, [num_tasks, trajectories, 2]."""
 
-    def of(task: Array, number: Array) -> Any:
+    def of(task: Scalar, number: Scalar) -> Key:
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), task), number)
 
     keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(
@@ -223,7 +234,7 @@ def _scanned_episodes(
 
 
 def scripted_episodes(
-    family: TaskFamily, tasks: Any, seeds: Sequence[tuple[int, ...]], pool: WorkerPool
+    family: TaskFamily, tasks: IntArray, seeds: Sequence[tuple[int, ...]], pool: WorkerPool
 ) -> Episodes:
     """One episode of each task in a row by its scripted expert, [n, horizon, ...]."""
     if is_scripted(family):
@@ -252,7 +263,7 @@ def check_collection(trajectories: int, seed: int) -> None:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _expert_episodes(family: JaxFamily, trajectories: int, key: Array) -> Episodes:
+def _expert_episodes(family: JaxFamily, trajectories: int, key: Key) -> Episodes:
     """[num_tasks * trajectories, horizon, ...], sorted by task."""
     tasks = jnp.repeat(jnp.arange(family.num_tasks), trajectories)
     episodes: Episodes = _task_episodes(family, tasks, jax.random.split(key, len(tasks)))
@@ -260,7 +271,7 @@ def _expert_episodes(family: JaxFamily, trajectories: int, key: Array) -> Episod
 
 
 @partial(jax.jit, static_argnums=0)
-def _task_episodes(family: JaxFamily, tasks: Array, keys: Array) -> Episodes:
+def _task_episodes(family: JaxFamily, tasks: Array, keys: Key) -> Episodes:
     policy = ExpertPolicy(family)
     episodes: Episodes = jax.vmap(lambda task, key: rollout(family, policy, (), task, task, key))(
         tasks, keys
@@ -275,19 +286,19 @@ def _episode_seeds(
     return tuple((seed, task, number) for number in range(start, stop))
 
 
-def _flatten(episodes: Episodes) -> tuple[dict[str, Any], Any]:
+def _flatten(episodes: Episodes) -> tuple[dict[str, AnyArray], IntArray]:
     """Padded episodes [n, horizon, ...] to the rows that took place, and the lengths [n]."""
-    valid = episodes.valid
+    obs, action, reward, next_obs, terminated, success, valid = map(np.asarray, episodes)
     lengths = valid.sum(axis=1)
-    truncated = np.zeros_like(episodes.terminated)
+    truncated = np.zeros_like(terminated)
     truncated[np.arange(len(lengths)), lengths - 1] = True
     rows = {
-        "observations": episodes.obs[valid],
-        "actions": episodes.action[valid],
-        "rewards": episodes.reward[valid],
-        "next_observations": episodes.next_obs[valid],
-        "terminated": episodes.terminated[valid],
-        "truncated": (truncated & ~episodes.terminated)[valid],
-        "success": episodes.success[valid],
+        "observations": obs[valid],
+        "actions": action[valid],
+        "rewards": reward[valid],
+        "next_observations": next_obs[valid],
+        "terminated": terminated[valid],
+        "truncated": (truncated & ~terminated)[valid],
+        "success": success[valid],
     }
     return rows, lengths

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from idaq.behaviour.ladder import SHARED_WITH
 from idaq.behaviour.sac import SacConfig
 from idaq.config import require
 from idaq.envs.family import TaskFamily, traits_of
@@ -87,6 +88,13 @@ def behaviour_config(family: TaskFamily) -> BehaviourConfig:
             f"'{family.name}' has no environment to train behaviour policies in.",
             "Log its data yourself.",
         )
+    for trained, others in SHARED_WITH.items():
+        if family.name in others:
+            raise IdaqError(
+                f"The policies that log '{family.name}' are those of '{trained}': the tasks are "
+                "the same, and its reward teaches nothing.",
+                f"Train those of {trained}.",
+            )
     config = _BY_GROUP.get(traits.group, _cheetah if traits.simulator else _point)()
     if traits.needs_demonstrations:
         return replace(config, num_rounds=120, demonstration_rounds=10)

@@ -12,13 +12,13 @@ import shutil
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.behaviour.sac import Sac, SacConfig
-from idaq.config import from_dict, to_dict
+from idaq.config import Json, from_dict, to_dict
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
@@ -64,7 +64,7 @@ class Ladder:
     sac: SacConfig
     expert_return: float | None  # of the family's scripted expert
     rungs: tuple[Rung, ...]
-    provenance: dict[str, Any]
+    provenance: Json
 
     def save(self) -> None:
         """Write ladder.json."""
@@ -203,7 +203,7 @@ def ship(ladder: Ladder, path: Path) -> Ladder:
     return shipped
 
 
-def ladder_rows(ladder: Ladder) -> list[dict[str, Any]]:
+def ladder_rows(ladder: Ladder) -> list[Json]:
     """The rungs for people: how far the training was, what they return, what they log."""
     rows = []
     for rung in ladder.rungs:

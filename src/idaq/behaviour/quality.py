@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from idaq.behaviour.ladder import (
     load_ladder,
 )
 from idaq.behaviour.uniform import UniformPolicy
+from idaq.config import Json
 from idaq.engine.policy import Policy
 from idaq.envs.family import TaskFamily, has_scripted_expert
 from idaq.errors import IdaqError
@@ -46,7 +47,7 @@ class Loggers:
     policy: Policy
     agents: Sequence[PyTree]
     conditions: NDArray[np.float32]  # [num_tasks, n]: what they are told of each task
-    provenance: dict[str, Any]
+    provenance: Json
 
     def agent_of(self, trajectories: int) -> NDArray[np.int64]:
         """Which of the agents logs a task's first episode, its second, ..., [trajectories]."""

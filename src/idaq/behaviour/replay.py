@@ -5,22 +5,22 @@ row is not stored with its condition.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, Spec, Transition
+from idaq.types import Array, Key, Places, Rows, Scalar, Spec, Transition
 
 
 class Replay(NamedTuple):
     """Rows are written in blocks of one size, of which the capacity is a multiple."""
 
     rows: Transition  # [capacity, ...]; actions are scaled to [-1, 1]
-    task: Any  # [capacity]
-    num_written: Any  # []: all rows ever written
-    num_kept: Any  # []: the first rows, which nothing is written over
-    conditions: Any  # [num_tasks, condition_dim]: what the learner is told of a task
+    task: Places  # [capacity]
+    num_written: Scalar  # []: all rows ever written
+    num_kept: Scalar  # []: the first rows, which nothing is written over
+    conditions: jax.Array  # [num_tasks, condition_dim]: what the learner is told of a task
 
 
 def empty_replay(spec: Spec, capacity: int, conditions: Array, num_kept: int = 0) -> Replay:
@@ -47,7 +47,7 @@ def add_rows(replay: Replay, rows: Transition, task: Array) -> Replay:
     written, kept, capacity = replay.num_written, replay.num_kept, replay.task.shape[0]
     start = jnp.where(written < capacity, written, kept + (written - kept) % (capacity - kept))
 
-    def write(ring: Array, block: Array) -> Any:
+    def write(ring: jax.Array, block: jax.Array) -> jax.Array:
         return jax.lax.dynamic_update_slice_in_dim(ring, block.astype(ring.dtype), start, 0)
 
     return replay._replace(
@@ -57,7 +57,7 @@ def add_rows(replay: Replay, rows: Transition, task: Array) -> Replay:
     )
 
 
-def sample_replay(replay: Replay, num: int, key: Array) -> tuple[Transition, Any]:
+def sample_replay(replay: Replay, num: int, key: Key) -> tuple[Transition, Rows]:
     """`num` random transitions and their tasks' conditions."""
     num_rows = jnp.minimum(replay.num_written, replay.task.shape[0])
     index = jax.random.randint(key, (num,), 0, num_rows)

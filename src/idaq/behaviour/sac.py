@@ -9,7 +9,7 @@ that grows, its hypothesis is the task's condition, and it neither encodes nor p
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,9 @@ from idaq.algos.data import unscale_action
 from idaq.behaviour.replay import Replay, sample_replay
 from idaq.config import MAX_SIZE, require
 from idaq.learners.losses import soft_value, squared_error, td_target, temperature_loss
-from idaq.nets import critic, policy
+from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Array, PyTree, Spec
+from idaq.types import Action, Carry, Key, Metrics, OptState, PyTree, Scalar, Spec, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,13 @@ class SacConfig:
 class SacState(NamedTuple):
     """Parameters and optimiser states."""
 
-    policy: PyTree
-    q: tuple[PyTree, PyTree]
-    target_q: tuple[PyTree, PyTree]
-    log_temperature: Any
-    policy_opt: PyTree
-    q_opt: PyTree
-    temperature_opt: PyTree
+    policy: mlp.Layers
+    q: critic.Twins
+    target_q: critic.Twins
+    log_temperature: Scalar
+    policy_opt: OptState
+    q_opt: OptState
+    temperature_opt: OptState
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Sac:
     name: str = "sac"
     version: int = 1
 
-    def init(self, key: Array) -> SacState:
+    def init(self, key: Key) -> SacState:
         """Fresh networks; targets start as copies."""
         config, spec = self.config, self.spec
         policy_key, q1_key, q2_key = jax.random.split(key, 3)
@@ -95,7 +95,7 @@ class Sac:
             temperature_opt=optimiser.init(log_temperature),
         )
 
-    def update(self, state: SacState, data: Replay, key: Array) -> tuple[SacState, dict[str, Any]]:
+    def update(self, state: SacState, data: Replay, key: Key) -> tuple[SacState, Metrics]:
         """One step of critics, policy and temperature on a batch of the replay."""
         config = self.config
         batch_key, target_key, policy_key = jax.random.split(key, 3)
@@ -115,7 +115,7 @@ class Sac:
         reward = config.reward_scale * batch.reward
         target = td_target(reward, batch.terminated, next_value, config.discount)
 
-        def q_loss(q: tuple[PyTree, PyTree]) -> Any:
+        def q_loss(q: critic.Twins) -> Scalar:
             values = [critic.q_value(each, batch.obs, condition, batch.action) for each in q]
             return squared_error(values[0], target) + squared_error(values[1], target)
 
@@ -124,7 +124,7 @@ class Sac:
         q = optax.apply_updates(state.q, q_step)
 
         # --- Update policy ---
-        def policy_loss(params: PyTree) -> tuple[Any, Any]:
+        def policy_loss(params: mlp.Layers) -> tuple[Scalar, Vector]:
             drawn = policy.sample(params, batch.obs, condition, policy_key, "soft")
             min_q = jnp.minimum(
                 *(critic.q_value(each, batch.obs, condition, drawn.action) for each in q)
@@ -176,12 +176,12 @@ class Sac:
         """The shapes of an agent, to read one back from a file."""
         return jax.eval_shape(lambda: self.init(jax.random.key(0)).policy)
 
-    def init_carry(self, agent: PyTree, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: mlp.Layers, hypothesis: PyTree) -> Carry:
         return ()
 
     def act(
-        self, agent: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, agent: mlp.Layers, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         """An action in the environment's units; the hypothesis is the task's condition."""
         if self.acting == "mode":
             action = policy.gaussian_mode(agent, obs, hypothesis)
@@ -189,5 +189,5 @@ class Sac:
             action = policy.sample(agent, obs, hypothesis, key, "soft").action
         return unscale_action(self.spec, action), carry
 
-    def take_reward(self, agent: PyTree, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, agent: mlp.Layers, carry: Carry, reward: Scalar) -> Carry:
         return carry

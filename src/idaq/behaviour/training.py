@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from idaq.algos.data import scale_action
 from idaq.behaviour.collect import scripted_episodes
@@ -35,7 +36,7 @@ from idaq.behaviour.ladder import (
 from idaq.behaviour.replay import Replay, add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacState
 from idaq.behaviour.uniform import UniformPolicy
-from idaq.config import to_dict
+from idaq.config import Json, to_dict
 from idaq.engine.policy import Policy
 from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
@@ -50,7 +51,7 @@ from idaq.storage.atomic import remove
 from idaq.storage.claim import claimed
 from idaq.storage.layout import LADDER_FILE, POLICIES
 from idaq.storage.metrics import MetricsLog
-from idaq.types import Array, Episodes, PyTree, Spec, Transition
+from idaq.types import Array, Episodes, IntArray, Key, Metrics, PyTree, Spec, Transition
 
 INIT_STREAM, UPDATE_STREAM, EPISODE_STREAM, EVALUATION_STREAM = range(4)
 STATE_FILE = "state.safetensors"
@@ -77,14 +78,14 @@ class Training:
         return Sac(self.config.sac, self.family.spec, self.conditions.shape[1])
 
     @cached_property
-    def conditions(self) -> Any:
+    def conditions(self) -> NDArray[np.float32]:
         return conditions(self.family)
 
     @property
     def rows_per_round(self) -> int:
         return self.config.episodes_per_round * self.family.spec.horizon
 
-    def key(self, stream: int, number: int = 0) -> Array:
+    def key(self, stream: int, number: int = 0) -> Key:
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), stream), number)
 
     def start(self) -> TrainingState:
@@ -99,7 +100,7 @@ class Training:
             ),
         )
 
-    def episodes(self, policy: Policy, agent: PyTree, tasks: Any, key: Array) -> Episodes:
+    def episodes(self, policy: Policy, agent: PyTree, tasks: IntArray, key: Key) -> Episodes:
         """One episode of each task in a row, [n, horizon, ...]."""
         rollouts = make_rollouts(self.family, policy, self.pool)
         one_agent = jax.tree.map(lambda x: np.asarray(x)[None], agent)
@@ -109,7 +110,7 @@ class Training:
             self.pool.forget_agent(self.pool.share_agent(agent))
         return Episodes(*(np.asarray(field)[0] for field in episodes))
 
-    def round_episodes(self, number: int, policy: PyTree) -> tuple[Episodes, Any]:
+    def round_episodes(self, number: int, policy: PyTree) -> tuple[Episodes, IntArray]:
         """The episodes of a round and their tasks."""
         rng = np.random.default_rng([self.seed, EPISODE_STREAM, number])
         config, num_tasks = self.config, self.family.num_tasks
@@ -151,18 +152,19 @@ class Training:
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def run_updates(
-    sac: Sac, learner: SacState, replay: Replay, key: Array, num: int
-) -> tuple[SacState, dict[str, Any]]:
+    sac: Sac, learner: SacState, replay: Replay, key: Key, num: int
+) -> tuple[SacState, Metrics]:
     """`num` updates in one dispatch; metrics are means over them."""
 
-    def update(learner: SacState, update_key: Array) -> tuple[SacState, dict[str, Any]]:
+    def update(learner: SacState, update_key: Key) -> tuple[SacState, Metrics]:
         return sac.update(learner, replay, update_key)
 
-    result: tuple[SacState, dict[str, Any]] = repeat(update, learner, key, 0, num)
-    return result
+    return repeat(update, learner, key, 0, num)
 
 
-def block_of_rows(spec: Spec, episodes: Episodes, tasks: Any) -> tuple[Transition, Any]:
+def block_of_rows(
+    spec: Spec, episodes: Episodes, tasks: IntArray
+) -> tuple[Transition, NDArray[np.int32]]:
     """Episodes [n, horizon, ...] as n x horizon rows with their tasks.
 
     Where episodes ended early, rows of the same block fill the place, so that all blocks have one
@@ -171,7 +173,7 @@ def block_of_rows(spec: Spec, episodes: Episodes, tasks: Any) -> tuple[Transitio
     valid = np.flatnonzero(episodes.valid)
     rows = np.resize(valid, episodes.valid.size)
 
-    def flat(field: Any) -> Any:
+    def flat(field: Array) -> Any:  # NumPy's, until it is written to the ring
         return np.asarray(field).reshape(-1, *field.shape[2:])[rows]
 
     block = Transition(
@@ -249,7 +251,7 @@ def policies_to_train(name: str, quality: str) -> tuple[TaskFamily, BehaviourCon
 def _train(
     training: Training,
     path: Path,
-    provenance: dict[str, Any],
+    provenance: Json,
     ends: float | None,
     quiet: bool,
     say: Callable[[str], None],
@@ -317,16 +319,16 @@ def _round(
     return TrainingState(learner, add_rows(state.replay, rows, row_tasks)), metrics
 
 
-def _simulate(training: Training, number: int, policy: PyTree) -> tuple[Episodes, Any]:
+def _simulate(training: Training, number: int, policy: PyTree) -> tuple[Episodes, IntArray]:
     with _beside_the_updates():
         return training.round_episodes(number, policy)
 
 
-def _beside_the_updates() -> AbstractContextManager[Any]:
+def _beside_the_updates() -> AbstractContextManager[object]:
     """Compute on the CPU: whatever went to a GPU would wait for all the updates there."""
     if jax.default_backend() != "cpu":
         with suppress(RuntimeError):  # JAX_PLATFORMS may leave the CPU out
-            cpu: AbstractContextManager[Any] = jax.default_device(jax.devices("cpu")[0])
+            cpu: AbstractContextManager[object] = jax.default_device(jax.devices("cpu")[0])
             return cpu
     return nullcontext()
 

@@ -1,12 +1,11 @@
 """The behaviour policy that knows nothing: every action within the bounds is as likely."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
 from idaq.algos.data import unscale_action
-from idaq.types import Array, PyTree, Spec
+from idaq.types import Action, Carry, Key, Params, PyTree, Scalar, Spec
 
 
 @dataclass(frozen=True)
@@ -15,14 +14,14 @@ class UniformPolicy:
 
     spec: Spec
 
-    def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, params: Params, hypothesis: PyTree) -> Carry:
         return ()
 
     def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, params: Params, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         drawn = jax.random.uniform(key, (self.spec.action_dim,), minval=-1.0, maxval=1.0)
         return unscale_action(self.spec, drawn), carry
 
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, params: Params, carry: Carry, reward: Scalar) -> Carry:
         return carry

@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from idaq.adapt.methods import judge_needed
 from idaq.algos.resolve import judge_kind, resolve, without_judge
@@ -225,7 +224,7 @@ def error_place(results: Path, cell: Cell) -> Path:
     return results / "errors" / f"{cell.key}.json"
 
 
-def _hash(value: Any) -> str:
+def _hash(value: object) -> str:
     text = json.dumps(value, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,7 +1,7 @@
 """Learning curves: the agents of every N updates, adapted to the test tasks by each method."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.runs.statistics import bootstrap_intervals
 from idaq.storage.dataset import Dataset
+from idaq.types import AnyArray
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell
@@ -25,7 +26,7 @@ def write_curve(run: Run, cell: "Cell", dataset: Dataset, rollouts: Rollouts) ->
     config = run.config
     every = cell.curve_updates(config)
     updates = list(range(every, config.train.num_updates + 1, every))
-    arrays: dict[str, Any] = {"updates": np.asarray(updates)}
+    arrays: dict[str, AnyArray] = {"updates": np.asarray(updates)}
     for adaptation in cell.adaptations:
         settings = adaptation.config(config)
         adapter = make_adapter(adaptation.method, settings, run.algorithm)

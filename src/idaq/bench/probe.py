@@ -6,8 +6,6 @@ the appendix defines it: d(t1, t2) = |v1 - v2| / |v2|, v = (s_0, a_0, r_0, s_1, 
 over the data's episodes t2.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,7 @@ from idaq.runs.adapt_stage import adaptation_key, load_agent
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.storage.dataset import Dataset
-from idaq.types import Episodes
+from idaq.types import AnyArray, Episodes, Hypothesis, Rows, Scalar
 
 NUM_EPISODES = 60
 PROBE_STREAM = 1_000_003  # what the seed's adaptation key is folded with
@@ -44,7 +42,10 @@ def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
     batch = rollouts.run(agents, hypotheses[None], tasks, keys)
     episodes = jax.tree.map(lambda x: jnp.asarray(x)[0], batch)
 
-    arrays: dict[str, Any] = {"task": np.asarray(task), "returns": np.asarray(episodes.returns)}
+    arrays: dict[str, AnyArray] = {
+        "task": np.asarray(task),
+        "returns": np.asarray(episodes.returns),
+    }
     own = [dataset.episode(int(index)) for index in dataset.task_episodes(task)]
     arrays["distance"] = minimal_distances(
         np.asarray(episode_vectors(episodes)),
@@ -56,7 +57,9 @@ def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
         if uncertainty.reads not in (None, *algorithm.offers):
             continue
 
-        def judge(episode: Episodes, hypothesis: Any, by: Uncertainty = uncertainty) -> Any:
+        def judge(
+            episode: Episodes, hypothesis: Hypothesis, by: Uncertainty = uncertainty
+        ) -> Scalar:
             return by.quantify(jax.tree.map(lambda x: x[None], episode), hypothesis, view)
 
         values = jax.vmap(judge)(episodes, hypotheses)
@@ -66,14 +69,14 @@ def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
     save_arrays(probe_file(run.directory), arrays)
 
 
-def episode_vectors(episodes: Episodes) -> Any:
+def episode_vectors(episodes: Episodes) -> Rows:
     """(s_0, a_0, r_0, s_1, ...) of every episode, zero after its end; [n, horizon * step size]."""
     steps = jnp.concatenate([episodes.obs, episodes.action, episodes.reward[..., None]], axis=-1)
     steps = steps * episodes.valid[..., None]
     return steps.reshape(len(steps), -1)
 
 
-def _logged_vector(episode: dict[str, NDArray[Any]], horizon: int) -> NDArray[np.float32]:
+def _logged_vector(episode: dict[str, AnyArray], horizon: int) -> NDArray[np.float32]:
     steps = np.concatenate(
         [episode["observations"], episode["actions"], episode["rewards"][:, None]], axis=1
     )
@@ -82,7 +85,7 @@ def _logged_vector(episode: dict[str, NDArray[Any]], horizon: int) -> NDArray[np
     return padded.ravel()
 
 
-def minimal_distances(episodes: NDArray[Any], data: NDArray[Any]) -> NDArray[np.float64]:
+def minimal_distances(episodes: AnyArray, data: AnyArray) -> NDArray[np.float64]:
     """The distance of every episode [n, d] to the nearest of the data's [m, d]."""
     size = np.linalg.norm(data, axis=1)
     nearest = [(np.linalg.norm(data - each, axis=1) / size).min() for each in episodes]

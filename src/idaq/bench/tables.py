@@ -2,15 +2,14 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.bench.cells import Cell, cell_of, description_place
+from idaq.bench.cells import Adaptation, Cell, cell_of, description_place
 from idaq.bench.choices import Format
 from idaq.bench.experiments import Column, Experiment, Row
 from idaq.bench.paper import Published, table
@@ -92,7 +91,7 @@ def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
     return Entry(values["score"], paper)
 
 
-def _is_column(adaptation: Any, column: Column) -> bool:
+def _is_column(adaptation: Adaptation, column: Column) -> bool:
     return bool(adaptation.method == column.method and adaptation.settings == column.adapt)
 
 
@@ -199,7 +198,9 @@ def _gaps(made: ResultTable) -> list[tuple[Row, Column, Entry]]:
     return [each for each in found if each[2].values is None]
 
 
-def _aggregate_lines(made: ResultTable, found: dict[str, Aggregate]) -> list[tuple[str, Any]]:
+def _aggregate_lines(
+    made: ResultTable, found: dict[str, Aggregate]
+) -> list[tuple[str, Callable[[Aggregate], str]]]:
     def improvement(each: Aggregate) -> str:
         if each.improvement is None or each.improvement_interval is None:
             return "-"

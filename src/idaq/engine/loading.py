@@ -1,20 +1,19 @@
 """From a dataset on disk to training data on the device."""
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.algos.data import EpisodeIndex, Normaliser, scale_action
 from idaq.storage.dataset import Dataset
-from idaq.types import IntArray, Spec, Transition
+from idaq.types import IntArray, Places, Scalar, Spec, Transition, Vector
 
 LARGEST = np.finfo(np.float32).max
 REWARD_STD_FLOOR = 1e-3  # rewards that hardly vary keep their scale
 
 
-def load_rows(dataset: Dataset, spec: Spec) -> tuple[Transition, Any, Any]:
+def load_rows(dataset: Dataset, spec: Spec) -> tuple[Transition, Places, Places]:
     """All rows on the default device, and each task's first row and count."""
     arrays = dataset.arrays
     starts, counts = dataset.task_rows()
@@ -37,7 +36,7 @@ def load_episodes(dataset: Dataset) -> EpisodeIndex:
     return EpisodeIndex(*(jnp.asarray(place, jnp.int32) for place in places))
 
 
-def returns_to_go(dataset: Dataset, discount: float) -> Any:
+def returns_to_go(dataset: Dataset, discount: float) -> Vector:
     """The discounted sum of the rewards from every row to the end of its episode, [rows]."""
     offsets = np.asarray(dataset.arrays["episode_offsets"])
     result = np.asarray(dataset.arrays["rewards"], np.float64).copy()
@@ -66,12 +65,12 @@ def fit_normaliser(dataset: Dataset, train_tasks: IntArray, std_floor: float) ->
     )
 
 
-def mean_return(dataset: Dataset, train_tasks: IntArray) -> Any:
+def mean_return(dataset: Dataset, train_tasks: IntArray) -> Scalar:
     """The mean return of the training tasks' episodes."""
     is_train = np.isin(dataset.arrays["episode_task"], train_tasks)
     mean = dataset.episode_returns()[is_train].mean()
     return _device(np.clip(mean, -LARGEST, LARGEST))
 
 
-def _device(value: NDArray[np.float64] | np.float64) -> Any:
+def _device(value: NDArray[np.float64] | np.float64) -> jax.Array:
     return jnp.asarray(np.asarray(value, np.float32))

@@ -1,14 +1,12 @@
 """Whole episodes of a dataset, padded to the horizon."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
 from idaq.envs.family import TaskFamily
 from idaq.errors import IdaqError
 from idaq.storage.dataset import Dataset
-from idaq.types import Episodes, IntArray
+from idaq.types import AnyArray, Episodes, IntArray
 
 
 def expert_episodes(
@@ -31,10 +29,10 @@ def expert_episodes(
     return Episodes(*jax.tree.map(lambda *x: np.stack(x), *stacked))
 
 
-def _pad(rows: dict[str, Any], horizon: int) -> Episodes:
+def _pad(rows: dict[str, AnyArray], horizon: int) -> Episodes:
     length = min(len(rows["rewards"]), horizon)
 
-    def pad(x: Any) -> Any:
+    def pad(x: AnyArray) -> AnyArray:
         return np.concatenate([x[:length], np.zeros((horizon - length, *x.shape[1:]), x.dtype)])
 
     success = rows.get("success", np.zeros(length, bool))

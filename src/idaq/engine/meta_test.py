@@ -1,18 +1,16 @@
 """The meta-test loop, the only one: in lockstep over episodes, batched over tasks and seeds."""
 
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
-from idaq.adapt.base import Adapter
+from idaq.adapt.base import Adapter, Record
 from idaq.engine.rollout import Rollouts
 from idaq.envs.family import TaskFamily, is_jax_family
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import AnyArray, Array, Episodes, Hypotheses, Key, Places, PyTree
 
-Results = dict[str, NDArray[Any]]
+Results = dict[str, AnyArray]
 MAX_SAVED_HYPOTHESIS = 1_000  # numbers; adapted weights are too many to keep for every episode
 
 
@@ -21,7 +19,7 @@ def evaluate(
     adapter: Adapter,
     agents: PyTree,
     tasks: Array,
-    keys: Array,
+    keys: Key,
     given: Episodes | None = None,
 ) -> Results:
     """Adapt every seed's agent to its own tasks, and keep everything.
@@ -44,28 +42,28 @@ def evaluate(
 
 
 def _results(
-    episodes: list[Episodes], hypotheses: list[Any], record: dict[str, Any], family: TaskFamily
+    episodes: list[Episodes], hypotheses: list[AnyArray], record: Record, family: TaskFamily
 ) -> Results:
     """Stack along the episode axis, the third one."""
     stacked = Episodes(*(np.stack(field, axis=2) for field in zip(*episodes, strict=True)))
     results: Results = {name: np.asarray(value) for name, value in record.items()}
     results["returns"] = np.asarray(stacked.returns)
     if family.spec.has_success:
-        results["success"] = (stacked.success & stacked.valid).any(axis=-1)
+        results["success"] = np.asarray((stacked.success & stacked.valid).any(axis=-1))
     if hypotheses[0].shape[-1] <= MAX_SAVED_HYPOTHESIS:
         results["hypotheses"] = np.stack(hypotheses, axis=2)
     if is_jax_family(family):  # small ones; a simulator's would be a hundred times everything else
         first = stacked.obs[..., :1, :]
         results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)
-        results["valid"] = stacked.valid
+        results["valid"] = np.asarray(stacked.valid)
     return results
 
 
 @partial(jax.jit, static_argnums=0)
 def _init(
-    adapter: Adapter, agents: PyTree, keys: Array, tasks: Array, given: Episodes | None
-) -> Any:
-    def one_seed(agent: PyTree, key: Array, tasks: Array, given: Episodes | None) -> Any:
+    adapter: Adapter, agents: PyTree, keys: Key, tasks: Places, given: Episodes | None
+) -> PyTree:
+    def one_seed(agent: PyTree, key: Key, tasks: Places, given: Episodes | None) -> PyTree:
         task_keys = jax.random.split(jax.random.fold_in(key, 0), tasks.shape[0])
         return jax.vmap(adapter.init, in_axes=(None, 0, 0))(agent, task_keys, given)
 
@@ -78,14 +76,14 @@ def _propose(
     is_last: bool,
     agents: PyTree,
     state: PyTree,
-    tasks: Array,
-    keys: Array,
+    tasks: Places,
+    keys: Key,
     index: Array,
-) -> tuple[Any, Any]:
+) -> tuple[Hypotheses, Key]:
     """Hypotheses and keys of the next episode, [seeds, tasks, ...]."""
     choose = adapter.commit if is_last else adapter.propose
 
-    def one_seed(agent: PyTree, state: PyTree, key: Array) -> tuple[Any, Any]:
+    def one_seed(agent: PyTree, state: PyTree, key: Key) -> tuple[Hypotheses, Key]:
         task_keys = jax.random.split(jax.random.fold_in(key, 1 + index), tasks.shape[1])
         return jax.vmap(choose, in_axes=(None, 0))(agent, state), task_keys
 
@@ -94,7 +92,7 @@ def _propose(
 
 @partial(jax.jit, static_argnums=0)
 def _observe(
-    adapter: Adapter, agents: PyTree, state: PyTree, hypothesis: PyTree, episode: Episodes
-) -> Any:
+    adapter: Adapter, agents: PyTree, state: PyTree, hypothesis: Hypotheses, episode: Episodes
+) -> PyTree:
     over_tasks = jax.vmap(adapter.observe, in_axes=(None, 0, 0, 0))
     return jax.vmap(over_tasks)(agents, state, hypothesis, episode)

@@ -1,19 +1,21 @@
 """What acts: three pure functions, for JAX environments and simulators alike."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from idaq.types import Array, PyTree
+import jax
+
+from idaq.types import Action, Carry, Key, Params, PyTree, Scalar
 
 
 class Policy(Protocol):
     """How actions are chosen. `carry` is memory within an episode; () for feed-forward agents."""
 
-    def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree: ...
+    def init_carry(self, params: Params, hypothesis: PyTree) -> Carry: ...
 
     def act(
-        self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]: ...
+        self, params: Params, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]: ...
 
-    def take_reward(self, params: PyTree, carry: PyTree, reward: Array) -> PyTree: ...
+    def take_reward(self, params: Params, carry: Carry, reward: Scalar) -> Carry: ...
 
     def __hash__(self) -> int: ...

@@ -23,17 +23,24 @@ from multiprocessing.connection import wait
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.engine.policy import Policy
-from idaq.envs.family import HostFamily, ScriptedHostFamily
+from idaq.envs.family import Expert, HostFamily, Info, ScriptedHostFamily
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
 from idaq.storage.scratch import Scratch, remove_abandoned, remove_when_abandoned
-from idaq.types import Episodes
+from idaq.types import Action, Carry, Episodes, PyTree, Scalar
+
+if TYPE_CHECKING:
+    from idaq.envs.family import Simulator
+
+Done = TypeVar("Done")
+Done_co = TypeVar("Done_co", covariant=True)
+Floats = NDArray[np.float32]
 
 UNIT_EPISODES = 5  # of a policy unit: one policy call serves so many simulators
 UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in memory
@@ -43,10 +50,10 @@ MANAGER_SECONDS = 10  # for a pool's thread to see that its workers were killed
 LAST_SECONDS = 2.0  # of a parent, between the end that its workers see and that of its locks
 
 
-class Unit(Protocol):
+class Unit(Protocol[Done_co]):
     """Work for one worker."""
 
-    def run(self) -> Any: ...
+    def run(self) -> Done_co: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class PolicyUnit:
     family: HostFamily
     policy: Policy
     agent_file: str
-    hypotheses: Any  # [n, ...]
+    hypotheses: PyTree  # [n, ...]
     tasks: NDArray[np.int64]  # [n]
     keys: NDArray[np.uint32]  # [n, 2], raw
     rows: tuple[int, ...] = ()
@@ -89,7 +96,7 @@ def reset_seed(key: NDArray[np.uint32]) -> int:
 
 
 def _expert_episode(
-    family: HostFamily, env: Any, expert: Any, task: int, seed: tuple[int, ...]
+    family: HostFamily, env: "Simulator", expert: Expert, task: int, seed: tuple[int, ...]
 ) -> Episodes:
     rng = np.random.default_rng(seed)
     episodes = empty_episodes(family, 1)
@@ -118,8 +125,8 @@ def empty_episodes(family: HostFamily, num: int) -> Episodes:
 
 
 def _record_step(
-    episodes: Episodes, row: int, step: int, env: Any, obs: Any, action: Any
-) -> tuple[Any, dict[str, Any], bool]:
+    episodes: Episodes, row: int, step: int, env: "Simulator", obs: Floats, action: Floats
+) -> tuple[Floats, Info, bool]:
     """Step a simulator and write down what happened; whether the episode ended."""
     next_obs, reward, terminated, truncated, info = env.step(action)
     values = (obs, action, reward, next_obs, terminated, bool(info.get("success", False)), True)
@@ -163,13 +170,21 @@ def _policy_episodes(unit: PolicyUnit) -> Episodes:
 
 
 @lru_cache(maxsize=4)
-def _policy_program(policy: Policy) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _policy_program(
+    policy: Policy,
+) -> tuple[Callable[..., PyTree], Callable[..., tuple[Action, Carry]]]:
     """(memory at the start, the next action and memory), batched over a unit's episodes."""
     import jax
 
     def one(
-        agent: Any, hypothesis: Any, carry: Any, obs: Any, reward: Any, key: Any, step: Any
-    ) -> Any:
+        agent: PyTree,
+        hypothesis: PyTree,
+        carry: Carry,
+        obs: jax.Array,
+        reward: Scalar,
+        key: jax.Array,
+        step: Scalar,
+    ) -> tuple[Action, Carry]:
         after_reward = policy.take_reward(agent, carry, reward)
         carry = jax.tree.map(lambda a, b: jax.numpy.where(step > 0, a, b), after_reward, carry)
         step_key = jax.random.fold_in(jax.random.wrap_key_data(key), step)
@@ -180,13 +195,13 @@ def _policy_program(policy: Policy) -> tuple[Callable[..., Any], Callable[..., A
 
 
 @lru_cache(maxsize=2 * UNIT_EPISODES)  # of two families, where their jobs overlap
-def _simulator(family: HostFamily, row: int) -> Any:
+def _simulator(family: HostFamily, row: int) -> "Simulator":
     """A worker's own simulator of a family, one per row of its policy calls."""
     return family.make_env()
 
 
 @lru_cache(maxsize=32)
-def _load_agent(file: str) -> Any:
+def _load_agent(file: str) -> PyTree:
     import jax
 
     with Path(file).open("rb") as stream:
@@ -217,7 +232,7 @@ def _end_with(sentinel: int, directory: str) -> None:
         os._exit(1)
 
 
-def _run(unit: Unit) -> Any:
+def _run(unit: Unit[Done]) -> Done:
     return unit.run()
 
 
@@ -272,7 +287,7 @@ class WorkerPool:
         if self._closed:
             raise CancelledError("the worker pool is closed")
 
-    def share_agent(self, agent: Any) -> str:
+    def share_agent(self, agent: PyTree) -> str:
         """Put an agent where the workers can read it; the file ends with the pool."""
         import jax
 
@@ -287,9 +302,9 @@ class WorkerPool:
         """Remove a shared agent that no unit needs any more."""
         Path(file).unlink(missing_ok=True)
 
-    def results(self, units: Iterable[Unit]) -> Iterator[Any]:
+    def results(self, units: Iterable[Unit[Done]]) -> Iterator[Done]:
         """The result of every unit, in order; a few units are in flight at a time."""
-        waiting: deque[tuple[Unit, ProcessPoolExecutor, Future[Any]]] = deque()
+        waiting: deque[tuple[Unit[Done], ProcessPoolExecutor, Future[Done]]] = deque()
         todo = iter(units)
         exhausted = False
         while True:
@@ -310,7 +325,7 @@ class WorkerPool:
             self._deaths_in_a_row = 0
             yield result
 
-    def _submit(self, unit: Unit) -> tuple[ProcessPoolExecutor, Future[Any]]:
+    def _submit(self, unit: Unit[Done]) -> tuple[ProcessPoolExecutor, Future[Done]]:
         while True:
             with self._lock:
                 self.check_open()
@@ -331,7 +346,7 @@ class WorkerPool:
                 if self._executor is executor:
                     raise
 
-    def _replace(self, broken: ProcessPoolExecutor, unit: Unit) -> None:
+    def _replace(self, broken: ProcessPoolExecutor, unit: Unit[object]) -> None:
         """Drop a pool in which a worker died; whoever comes first counts the death."""
         with self._lock:
             if self._executor is not broken:

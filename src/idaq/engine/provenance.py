@@ -7,15 +7,15 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from idaq.config import Json
 from idaq.engine.device import find_device
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("idaq", "jax", "jaxlib", "numpy", "mujoco", "metaworld")
 
 
-def find_provenance() -> dict[str, Any]:
+def find_provenance() -> Json:
     """Versions, source and device of this process."""
     device = find_device()
     return {
@@ -36,7 +36,7 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
-def git_state(source: Path = _PACKAGE) -> dict[str, Any] | None:
+def git_state(source: Path = _PACKAGE) -> Json | None:
     """The commit of the source that runs, where it is a checkout or comes from `git archive`."""
     archived = (source / "archived_commit.txt").read_text(encoding="ascii").strip()
     if not archived.startswith("$"):

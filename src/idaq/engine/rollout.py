@@ -9,7 +9,7 @@ Gymnasium simulator to worker processes.
 import hashlib
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 from idaq.engine.policy import Policy
 from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool
 from idaq.envs.family import HostFamily, JaxFamily, TaskFamily, is_host_family, is_jax_family
-from idaq.types import Array, Episodes, PyTree
+from idaq.types import AnyArray, Array, Episodes, Key, Params, Places, PyTree, Scalar
 
 
 def rollout(
     family: JaxFamily,
     policy: Policy,
-    params: PyTree,
+    params: Params,
     hypothesis: PyTree,
-    task: Array,
-    key: Array,
+    task: Scalar,
+    key: Key,
 ) -> Episodes:
     """One episode of `task`, padded to the horizon after termination."""
     reset_key, steps_key = jax.random.split(key)
     env_state, obs = family.reset(task, reset_key)
 
-    def step(loop: Any, step_key: Array) -> tuple[Any, Episodes]:
+    def step(loop: tuple[PyTree, ...], step_key: Key) -> tuple[tuple[PyTree, ...], Episodes]:
         env_state, obs, carry, running = loop
         act_key, env_key = jax.random.split(step_key)
         action, carry = policy.act(params, hypothesis, carry, obs, act_key)
@@ -62,7 +62,7 @@ class Rollouts(Protocol):
     @property
     def family(self) -> TaskFamily: ...
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array) -> Episodes:
+    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
         """One episode per task of every agent, [agents, tasks, horizon, ...].
 
         `agents` has a leading axis, `hypotheses`, `tasks` and `keys` have two: agents and tasks.
@@ -87,16 +87,16 @@ class ScannedRollouts:
     def __init__(self, family: JaxFamily, policy: Policy) -> None:
         self.family, self.policy = family, policy
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array) -> Episodes:
-        arguments = (agents, hypotheses, tasks, keys)
-        return _scan_all(self.family, self.policy, *arguments)  # type: ignore[no-any-return]
+    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
+        episodes: Episodes = _scan_all(self.family, self.policy, agents, hypotheses, tasks, keys)
+        return episodes
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _scan_all(
-    family: JaxFamily, policy: Policy, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array
+    family: JaxFamily, policy: Policy, agents: PyTree, hypotheses: PyTree, tasks: Places, keys: Key
 ) -> Episodes:
-    def one(agent: PyTree, hypothesis: PyTree, task: Array, key: Array) -> Episodes:
+    def one(agent: PyTree, hypothesis: PyTree, task: Scalar, key: Key) -> Episodes:
         return rollout(family, policy, agent, hypothesis, task, key)
 
     over_tasks = jax.vmap(one, in_axes=(None, 0, 0, 0))
@@ -115,7 +115,7 @@ class HostRollouts:
         self.family, self.policy, self._pool = family, policy, pool
         self._known: dict[bytes, Episodes] = {}
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array) -> Episodes:
+    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
         host_agents, hypotheses = jax.tree.map(np.asarray, (agents, hypotheses))
         tasks, raw_keys = np.asarray(tasks, np.int64), np.asarray(jax.random.key_data(keys))
         units: list[PolicyUnit] = []
@@ -151,7 +151,7 @@ class HostRollouts:
         return stacked
 
 
-def _stack(*arrays: NDArray[Any]) -> NDArray[Any]:
+def _stack(*arrays: AnyArray) -> AnyArray:
     return np.stack(arrays)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +25,10 @@ from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
 from idaq.storage.dataset import Dataset
 from idaq.storage.metrics import MetricsLog
-from idaq.types import Array, IntArray, PyTree
+from idaq.types import IntArray, Key, Metrics, PyTree, RewardFunction, Scalar
 
 INIT_STREAM, UPDATE_STREAM = 0, 1  # what a seed's key is folded with
+Result = TypeVar("Result")
 SEED_AXES = TrainData(shared=None, seed=0)  # type: ignore[arg-type]
 
 
@@ -35,7 +36,7 @@ def train_data(
     dataset: Dataset,
     algorithm: Algorithm,
     train_tasks: Sequence[IntArray],
-    reward_of: Callable[..., Any] | None = None,
+    reward_of: RewardFunction | None = None,
 ) -> TrainData:
     """Data of a group of seeds: shared rows; tasks and normalisers with a leading seed axis.
 
@@ -69,7 +70,9 @@ def one_seed(data: TrainData, index: int) -> TrainData:
     return data._replace(seed=jax.tree.map(lambda x: x[index], data.seed))
 
 
-def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Callable[..., Any]:
+def over_seeds(
+    function: Callable[..., Result], in_axes: Sequence[PyTree], num_seeds: int
+) -> Callable[..., Result]:
     """`vmap` over the seed axis; a group of one runs the unbatched program.
 
     On a CPU seeds train in groups of one, so that a seed's bits do not depend on the others.
@@ -77,8 +80,8 @@ def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Ca
     if num_seeds > 1:
         return jax.vmap(function, in_axes=in_axes)
 
-    def single(*arguments: Any) -> Any:
-        def first(argument: Any, axes: Any) -> Any:
+    def single(*arguments: PyTree) -> Result:
+        def first(argument: PyTree, axes: PyTree) -> PyTree:
             if axes is None:
                 return argument
             if isinstance(axes, TrainData):
@@ -86,13 +89,14 @@ def over_seeds(function: Callable[..., Any], in_axes: Any, num_seeds: int) -> Ca
             return jax.tree.map(lambda x: x[0], argument)
 
         result = function(*(first(a, x) for a, x in zip(arguments, in_axes, strict=True)))
-        return jax.tree.map(lambda x: x[None], result)
+        whole: Result = jax.tree.map(lambda x: x[None], result)
+        return whole
 
     return single
 
 
 @partial(jax.jit, static_argnums=0)
-def new_state(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
+def new_state(algorithm: Algorithm, data: TrainData, keys: Key) -> PyTree:
     """The first state of a group of seeds."""
     init_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, INIT_STREAM)
     return over_seeds(algorithm.init, (SEED_AXES, 0), keys.shape[0])(data, init_keys)
@@ -100,17 +104,17 @@ def new_state(algorithm: Algorithm, data: TrainData, keys: Array) -> PyTree:
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def run_updates(
-    algorithm: Algorithm, state: PyTree, data: TrainData, keys: Array, first: Array, num: Array
-) -> tuple[PyTree, dict[str, Any]]:
+    algorithm: Algorithm, state: PyTree, data: TrainData, keys: Key, first: Scalar, num: Scalar
+) -> tuple[PyTree, Metrics]:
     """`num` updates, the first of which has number `first`; metrics are means over them."""
 
-    def train_seed(state: PyTree, data: TrainData, key: Array) -> Any:
-        def update(state: PyTree, update_key: Array) -> tuple[PyTree, dict[str, Any]]:
+    def train_seed(state: PyTree, data: TrainData, key: Key) -> tuple[PyTree, Metrics]:
+        def update(state: PyTree, update_key: Key) -> tuple[PyTree, Metrics]:
             return algorithm.update(state, data, update_key)
 
         return repeat(update, state, jax.random.fold_in(key, UPDATE_STREAM), first, num)
 
-    return over_seeds(train_seed, (0, SEED_AXES, 0), keys.shape[0])(state, data, keys)  # type: ignore[no-any-return]
+    return over_seeds(train_seed, (0, SEED_AXES, 0), keys.shape[0])(state, data, keys)
 
 
 def train_group(

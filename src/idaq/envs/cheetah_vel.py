@@ -21,6 +21,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.envs.family import Info
 from idaq.errors import IdaqError
 from idaq.types import Spec, Traits
 
@@ -100,8 +101,8 @@ class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (ACTION_DIM,), np.float32)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[NDArray[np.float32], Info]:
         super().reset(seed=seed)
         task = int((options or {}).get("task", 0))
         if not 0 <= task < NUM_TASKS:
@@ -116,7 +117,7 @@ class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     def step(
         self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    ) -> tuple[NDArray[np.float32], float, bool, bool, Info]:
         action = np.minimum(np.maximum(np.asarray(action, np.float32), -1.0), 1.0)
         before = float(self._qpos[0])
         self._ctrl[:] = action

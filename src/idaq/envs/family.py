@@ -8,18 +8,32 @@ A family may say what it is like (`traits`), so that presets, tables and setting
 guessed from its name. One that has neither JAX functions nor a simulator can be trained on.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
-from idaq.types import Array, Spec, TaskSplit, Traits
+from idaq.types import (
+    Action,
+    AnyArray,
+    Key,
+    PyTree,
+    RewardFunction,
+    Scalar,
+    Spec,
+    TaskSplit,
+    Traits,
+)
 
 if TYPE_CHECKING:
     import gymnasium
+
+    Simulator: TypeAlias = gymnasium.Env[AnyArray, AnyArray]
+
+Info = dict[str, Any]  # what a simulator reports beside a step
 
 MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
@@ -28,10 +42,10 @@ TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-tes
 class Step(NamedTuple):
     """What one environment step returns."""
 
-    obs: Any  # [obs_dim]
-    reward: Any  # []
-    terminated: Any  # [] bool
-    success: Any  # [] bool
+    obs: jax.Array  # [obs_dim]
+    reward: Scalar  # []
+    terminated: Scalar  # [] bool
+    success: Scalar  # [] bool
 
 
 class TaskFamily(Protocol):
@@ -62,15 +76,25 @@ class TaskFamily(Protocol):
 class JaxFamily(TaskFamily, Protocol):
     """Tasks whose dynamics are pure JAX functions."""
 
-    def reset(self, task: Array, key: Array) -> tuple[Any, Any]:
+    def reset(self, task: Scalar, key: Key) -> tuple[PyTree, jax.Array]:
         """(environment state, first observation)."""
         ...
 
-    def step(self, task: Array, state: Any, action: Array, key: Array) -> tuple[Any, Step]: ...
+    def step(
+        self, task: Scalar, state: PyTree, action: Action, key: Key
+    ) -> tuple[PyTree, Step]: ...
 
-    def expert(self, task: Array, obs: Array, key: Array) -> Any:
+    def expert(self, task: Scalar, obs: jax.Array, key: Key) -> Action:
         """An action of the task's own behaviour policy, which knows the task."""
         ...
+
+
+class RewardingFamily(TaskFamily, Protocol):
+    """Tasks whose reward can be computed for any transition, as JAX functions."""
+
+    def reward_of(
+        self, task: Scalar, obs: jax.Array, action: Action, next_obs: jax.Array
+    ) -> Scalar: ...
 
 
 class Expert(Protocol):
@@ -81,7 +105,7 @@ class Expert(Protocol):
         ...
 
     def act(
-        self, obs: NDArray[np.float32], info: dict[str, Any], rng: np.random.Generator
+        self, obs: NDArray[np.float32], info: Info, rng: np.random.Generator
     ) -> NDArray[np.float32]:
         """The next action; `info` is what the last reset or step reported."""
         ...
@@ -94,7 +118,7 @@ class HostFamily(TaskFamily, Protocol):
         """Raise an error with the remedy where the simulator is not installed."""
         ...
 
-    def make_env(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
+    def make_env(self, render_mode: str | None = None) -> "Simulator":
         """A simulator that `reset(seed=..., options={"task": index})` puts on any of the tasks.
 
         An episode depends on the task, the seed and the actions alone, never on what the simulator
@@ -106,12 +130,12 @@ class HostFamily(TaskFamily, Protocol):
 class ScriptedHostFamily(HostFamily, Protocol):
     """A simulator whose behaviour policy is written down, not learned."""
 
-    def make_expert(self, env: "gymnasium.Env[Any, Any]") -> Expert:
+    def make_expert(self, env: "Simulator") -> Expert:
         """The behaviour policy of whatever task that simulator is on."""
         ...
 
 
-def is_family(thing: Any) -> bool:
+def is_family(thing: object) -> bool:
     """Whether something is a task family; one without an environment is."""
     needed = ("name", "version", "spec", "num_tasks", "task_params")
     return not isinstance(thing, type) and all(hasattr(thing, name) for name in needed)
@@ -148,12 +172,16 @@ def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
     return not is_host_family(family) and hasattr(family, "reset") and hasattr(family, "step")
 
 
-def reward_function(family: TaskFamily) -> Callable[..., Any] | None:
-    """(task, obs, action, next_obs) -> reward as a JAX function, where a family offers it.
+def _tells_rewards(family: TaskFamily) -> TypeGuard[RewardingFamily]:
+    return hasattr(family, "reward_of")
+
+
+def reward_function(family: TaskFamily) -> RewardFunction | None:
+    """The reward as a JAX function, where a family offers it.
 
     It is the reward oracle of algorithms that relabel: the family's method `reward_of`.
     """
-    return getattr(family, "reward_of", None)
+    return family.reward_of if _tells_rewards(family) else None
 
 
 def split_tasks(num_tasks: int, seed: int) -> TaskSplit:

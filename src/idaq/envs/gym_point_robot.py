@@ -5,7 +5,7 @@
 does both. The dynamics are those of `PointRobot`.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from idaq.envs.family import Info
 from idaq.envs.point_robot import NUM_TASKS, PointRobot
 from idaq.errors import IdaqError
 
@@ -41,8 +42,8 @@ class PointRobotEnv(gymnasium.Env[FloatArray, FloatArray]):
         self.observation_space = spaces.Box(-reach, reach)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[FloatArray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[FloatArray, Info]:
         super().reset(seed=seed, options=options)
         drawn = self._fixed_task is None
         self._task = (
@@ -51,7 +52,7 @@ class PointRobotEnv(gymnasium.Env[FloatArray, FloatArray]):
         self._position = np.zeros(2, np.float32)
         return self._position.copy(), {}
 
-    def step(self, action: FloatArray) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: FloatArray) -> tuple[FloatArray, float, bool, bool, Info]:
         task = np.int32(self._task)
         _, result = self._step(task, self._position, np.asarray(action), self._key)
         self._position = np.asarray(result.obs)

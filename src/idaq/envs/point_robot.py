@@ -11,7 +11,7 @@ reports for its own (-5.72 dense, 7.28 sparse).
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.envs.family import Step
-from idaq.types import Array, Spec, Traits
+from idaq.types import Action, Key, Scalar, Spec, Traits
 
 NUM_TASKS = 100
 MAX_DISPLACEMENT = 0.1  # per axis and step
@@ -66,24 +66,28 @@ class PointRobot:
     def task_params(self) -> NDArray[np.float32]:
         return goals()
 
-    def reset(self, task: Array, key: Array) -> tuple[Any, Any]:
+    def reset(self, task: Scalar, key: Key) -> tuple[jax.Array, jax.Array]:
         position = jnp.zeros(2)
         return position, position
 
-    def step(self, task: Array, state: Any, action: Array, key: Array) -> tuple[Any, Step]:
+    def step(
+        self, task: Scalar, state: jax.Array, action: Action, key: Key
+    ) -> tuple[jax.Array, Step]:
         position = state + jnp.clip(action, -MAX_DISPLACEMENT, MAX_DISPLACEMENT)
         reward = self.reward_of(task, state, action, position)
         never = jnp.zeros((), bool)
         return position, Step(obs=position, reward=reward, terminated=never, success=never)
 
-    def reward_of(self, task: Array, obs: Array, action: Array, next_obs: Array) -> Any:
+    def reward_of(
+        self, task: Scalar, obs: jax.Array, action: Action, next_obs: jax.Array
+    ) -> Scalar:
         """The reward that a task gives for a transition of any task."""
-        distance = jnp.linalg.norm(next_obs - jnp.asarray(goals())[task])
+        distance: Scalar = jnp.linalg.norm(next_obs - jnp.asarray(goals())[task])
         if self.reward == "dense":
             return -distance
         return jnp.maximum(GOAL_RADIUS - distance, 0.0) / GOAL_RADIUS
 
-    def expert(self, task: Array, obs: Array, key: Array) -> Any:
+    def expert(self, task: Scalar, obs: jax.Array, key: Key) -> Action:
         direction = jnp.asarray(goals())[task] - obs
         overshoot = jnp.max(jnp.abs(direction)) / MAX_DISPLACEMENT
         action = direction / jnp.maximum(overshoot, 1.0)

@@ -7,11 +7,24 @@ the embedding z as a constant. What it says of an episode is for uncertainties t
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from idaq.config import Component
 from idaq.registry import Registry
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Array,
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    PyTree,
+    Spec,
+    Transition,
+)
+
+Config = TypeVar("Config", bound="JudgeConfig")
 
 
 class JudgeConfig(Component):
@@ -24,30 +37,32 @@ class JudgeConfig(Component):
 class Trained(NamedTuple):
     """A judge in training."""
 
-    params: PyTree
-    opt: PyTree
+    params: Params
+    opt: OptState
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeEntry:
+class JudgeEntry(Generic[Config]):
     """A judge. Rows are in the networks' units; z is [n, latent_dim], without gradient."""
 
     name: str
     label: str
-    config: type[JudgeConfig]
-    init: Callable[[Any, Spec, int, Array], Trained]
+    config: type[Config]
+    init: Callable[[Config, Spec, int, Key], Trained]
     """(config, spec, latent_dim, key): fresh networks."""
-    update: Callable[[Any, Trained, Transition, Array], tuple[Trained, dict[str, Any]]]
+    update: Callable[[Config, Trained, Transition, Embeddings], tuple[Trained, Metrics]]
     """(config, state, batch [n, ...], z): one step, and metrics."""
-    read: Callable[[PyTree, Transition, Array, Array], Any]
+    read: Callable[[Params, Transition, Array, Hypothesis], PyTree]
     """(params, rows [horizon, ...], valid [horizon], z [latent_dim]): its word on an episode."""
-    operations: Callable[[Any, Spec, int], int] | None = None
+    operations: Callable[[Config, Spec, int], int] | None = None
     """(config, spec, latent_dim): floating-point operations of an update, per row of a batch."""
     version: int | None = None
     """Raised whenever results change; without one, the judge is identified by its source."""
 
 
-JUDGES: Registry[JudgeEntry] = Registry(
+AnyJudge = JudgeEntry[Any]
+
+JUDGES: Registry[AnyJudge] = Registry(
     "judge",
     "judges",
     lambda entry: isinstance(entry, JudgeEntry),
@@ -55,6 +70,6 @@ JUDGES: Registry[JudgeEntry] = Registry(
 )
 
 
-def judge_of(config: JudgeConfig) -> JudgeEntry:
+def judge_of(config: JudgeConfig) -> AnyJudge:
     """The judge of a configuration."""
     return JUDGES.get_entry(config.kind)

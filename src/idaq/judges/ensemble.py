@@ -1,7 +1,7 @@
 """The ensemble of L reward and dynamics models of Section 4.2 (Appendix B has its loss)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from idaq.judges.base import JudgeConfig, JudgeEntry, Trained
 from idaq.learners.losses import model_loss
 from idaq.nets import dynamics
 from idaq.nets.operations import Operations
-from idaq.types import Array, Spec, Transition
+from idaq.types import Array, Embeddings, Hypothesis, Key, Metrics, Scalar, Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +33,14 @@ class EnsembleConfig(JudgeConfig):
 class Prediction(NamedTuple):
     """What happened in an episode, and what each of L models expected, in the models' units."""
 
-    reward: Any  # [horizon]
-    next_obs: Any  # [horizon, obs_dim]
-    rewards: Any  # [L, horizon]
-    next_observations: Any  # [L, horizon, obs_dim]
-    valid: Any  # [horizon] bool
+    reward: Array  # [horizon]
+    next_obs: Array  # [horizon, obs_dim]
+    rewards: jax.Array  # [L, horizon]
+    next_observations: jax.Array  # [L, horizon, obs_dim]
+    valid: Array  # [horizon] bool
 
 
-def init(config: EnsembleConfig, spec: Spec, latent: int, key: Array) -> Trained:
+def init(config: EnsembleConfig, spec: Spec, latent: int, key: Key) -> Trained:
     """Fresh models."""
     sizes = (spec.obs_dim, spec.action_dim, config.hidden, latent)
     ensemble = dynamics.init(key, config.size, *sizes)
@@ -48,11 +48,11 @@ def init(config: EnsembleConfig, spec: Spec, latent: int, key: Array) -> Trained
 
 
 def update(
-    config: EnsembleConfig, state: Trained, batch: Transition, z: Array
-) -> tuple[Trained, dict[str, Any]]:
+    config: EnsembleConfig, state: Trained, batch: Transition, z: Embeddings
+) -> tuple[Trained, Metrics]:
     """One step of all models on the same rows."""
 
-    def loss(ensemble: dynamics.Ensemble) -> Any:
+    def loss(ensemble: dynamics.Ensemble) -> Scalar:
         rewards, next_observations = dynamics.predict(ensemble, batch.obs, z, batch.action)
         return model_loss(batch.reward, batch.next_obs, rewards, next_observations)
 
@@ -61,7 +61,7 @@ def update(
     return Trained(optax.apply_updates(state.params, step), opt), {"model_loss": value}
 
 
-def read(ensemble: dynamics.Ensemble, rows: Transition, valid: Array, z: Array) -> Prediction:
+def read(ensemble: dynamics.Ensemble, rows: Transition, valid: Array, z: Hypothesis) -> Prediction:
     """What the models expect of one episode [horizon, ...], beside what happened."""
     each_z = jnp.broadcast_to(z, (*rows.obs.shape[:-1], z.shape[-1]))
     rewards, next_observations = dynamics.predict(ensemble, rows.obs, each_z, rows.action)

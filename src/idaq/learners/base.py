@@ -7,13 +7,27 @@ its learner by `kind`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import jax
 
 from idaq.config import Component
 from idaq.registry import Registry
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Action,
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    Params,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
-Metrics = dict[str, Any]
+Config = TypeVar("Config", bound="LearnerConfig")
+State = TypeVar("State")
 
 
 class LearnerConfig(Component):
@@ -23,45 +37,47 @@ class LearnerConfig(Component):
     hidden: tuple[int, ...]
 
 
-def _one_batch(config: Any) -> int:
+def _one_batch(config: LearnerConfig) -> int:
     return 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Critic:
+class Critic(Generic[Config, State]):
     """What an objective that trains its encoder through a critic asks of the learner."""
 
-    target: Callable[[Any, PyTree, Transition, Array, Array], Any]
+    target: Callable[[Config, State, Transition, Embeddings, Key], Vector]
     """(config, state, batch, z, key): what Q is trained towards, [n]."""
-    loss: Callable[[PyTree, Transition, Array, Array], Any]
+    loss: Callable[[Params, Transition, Embeddings, Vector], Scalar]
     """(the state's `q`, batch, z, target): Q's loss at the logged actions, []."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnerEntry:
+class LearnerEntry(Generic[Config, State]):
     """A learner. Batches are in the networks' units; z is [n, latent_dim], without gradient."""
 
     name: str
     label: str
-    config: type[LearnerConfig]
-    init: Callable[[Any, Spec, int, Array], PyTree]
+    config: type[Config]
+    init: Callable[[Config, Spec, int, Key], State]
     """(config, spec, latent_dim, key): fresh networks."""
-    update: Callable[[Any, PyTree, Transition, Array, Array], tuple[PyTree, Metrics]]
+    update: Callable[[Config, State, Transition, Embeddings, Key], tuple[State, Metrics]]
     """(config, state, batches [num_batches, n, ...], z, key): one step, and metrics."""
-    trained_policy: Callable[[Any, PyTree], PyTree]
+    trained_policy: Callable[[Config, State], Params]
     """(config, state): the parameters that an agent takes along."""
-    act: Callable[[PyTree, Array, Array], Any]
+    act: Callable[[Params, jax.Array, Hypothesis], Action]
     """(policy's parameters, obs, z): the deterministic action in [-1, 1]."""
-    num_batches: Callable[[Any], int] = _one_batch
+    num_batches: Callable[[Config], int] = _one_batch
     """How many batches one update takes."""
-    critic: Critic | None = None
-    operations: Callable[[Any, Spec, int], int] | None = None
+    critic: Critic[Config, State] | None = None
+    operations: Callable[[Config, Spec, int], int] | None = None
     """(config, spec, latent_dim): floating-point operations of an update, per row of a batch."""
     version: int | None = None
     """Raised whenever results change; without one, the learner is identified by its source."""
 
 
-LEARNERS: Registry[LearnerEntry] = Registry(
+AnyLearner = LearnerEntry[Any, Any]
+
+LEARNERS: Registry[AnyLearner] = Registry(
     "learner",
     "learners",
     lambda entry: isinstance(entry, LearnerEntry),
@@ -73,6 +89,6 @@ LEARNERS: Registry[LearnerEntry] = Registry(
 )
 
 
-def learner_of(config: LearnerConfig) -> LearnerEntry:
+def learner_of(config: LearnerConfig) -> AnyLearner:
     """The learner of a configuration."""
     return LEARNERS.get_entry(config.kind)

@@ -7,7 +7,7 @@ along the average of the last policies.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,17 @@ from idaq.learners.base import LearnerConfig, LearnerEntry
 from idaq.learners.losses import squared_error
 from idaq.nets import mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +50,12 @@ class BcConfig(LearnerConfig):
 class BcState(NamedTuple):
     """Parameters and optimiser state."""
 
-    policy: PyTree
-    average: PyTree
-    policy_opt: PyTree
+    policy: mlp.Layers
+    average: mlp.Layers
+    policy_opt: OptState
 
 
-def init(config: BcConfig, spec: Spec, latent: int, key: Array) -> BcState:
+def init(config: BcConfig, spec: Spec, latent: int, key: Key) -> BcState:
     """A fresh network; its average starts as a copy."""
     params = policy.init_deterministic(key, spec.obs_dim, spec.action_dim, config.hidden, latent)
     return BcState(
@@ -55,24 +65,24 @@ def init(config: BcConfig, spec: Spec, latent: int, key: Array) -> BcState:
     )
 
 
-def trained_policy(config: BcConfig, state: BcState) -> PyTree:
+def trained_policy(config: BcConfig, state: BcState) -> mlp.Layers:
     """The policy that an agent takes along."""
     return state.average
 
 
-def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
+def act(policy_params: mlp.Layers, obs: Array, z: Array) -> Action:
     """The deterministic action in [-1, 1]."""
     return policy.deterministic(policy_params, obs, z)
 
 
 def update(
-    config: BcConfig, state: BcState, batches: Transition, z: Array, key: Array
-) -> tuple[BcState, dict[str, Any]]:
+    config: BcConfig, state: BcState, batches: Transition, z: Embeddings, key: Key
+) -> tuple[BcState, Metrics]:
     """One step towards the logged actions. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))
     dropout = mlp.Dropout(config.dropout, key) if config.dropout > 0 else None
 
-    def policy_loss(params: PyTree) -> Any:
+    def policy_loss(params: mlp.Layers) -> Scalar:
         return squared_error(policy.deterministic(params, batch.obs, z, dropout), batch.action)
 
     loss, grad = jax.value_and_grad(policy_loss)(state.policy)

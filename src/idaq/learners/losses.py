@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array
+from idaq.types import Action, Array, Scalar, Vector
 
 SAME_TASK_EPSILON = 1e-3
 DIFFERENT_TASK_EPSILON = 0.1
@@ -15,7 +14,7 @@ DUAL_EPSILON = 1e-8
 ADVANTAGE_EPSILON = 1e-8
 
 
-def metric_loss(embedding: Array, task: Array) -> Any:
+def metric_loss(embedding: Array, task: Array) -> Scalar:
     """FOCAL's distance metric loss over all pairs of a meta-batch.
 
     `embedding` is [num, latent_dim], `task` [num]. With d2 the mean squared difference over the
@@ -32,11 +31,11 @@ def metric_loss(embedding: Array, task: Array) -> Any:
     return _masked_mean(attract, same) + _masked_mean(repel, different)
 
 
-def _masked_mean(values: Array, mask: Array) -> Any:
+def _masked_mean(values: Array, mask: Array) -> Scalar:
     return (values * mask).sum() / jnp.maximum(mask.sum(), 1)
 
 
-def dual_divergence(logit_policy: Array, logit_data: Array) -> Any:
+def dual_divergence(logit_policy: Array, logit_data: Array) -> Vector:
     """BRAC's KL divergence between policy and data in dual form, per sample.
 
     The ratio of the two densities is modelled as softplus of the dual critic c, which maximises
@@ -45,50 +44,50 @@ def dual_divergence(logit_policy: Array, logit_data: Array) -> Any:
     return dual_log_ratio(logit_policy) - jax.nn.softplus(logit_data) + 1.0
 
 
-def dual_log_ratio(logit_policy: Array) -> Any:
+def dual_log_ratio(logit_policy: Array) -> Vector:
     """The part of the divergence that depends on the policy."""
     return jnp.log(jax.nn.softplus(logit_policy) + DUAL_EPSILON)
 
 
-def dual_penalty(logit_between: Array) -> Any:
+def dual_penalty(logit_between: Array) -> Scalar:
     """What keeps c bounded: its size beyond 1, squared, between data and policy actions."""
     size = jnp.sqrt(jnp.square(logit_between) + DUAL_EPSILON)
     return jnp.square(jnp.maximum(size - 1.0, 0.0)).mean()
 
 
-def td_target(reward: Array, terminated: Array, next_value: Array, discount: float) -> Any:
+def td_target(reward: Vector, terminated: Vector, next_value: Vector, discount: float) -> Vector:
     """r + discount * V(s'), with no future after termination; a time limit is no termination."""
     return reward + discount * (1.0 - terminated) * next_value
 
 
-def squared_error(prediction: Array, target: Array) -> Any:
+def squared_error(prediction: jax.Array, target: jax.Array) -> Scalar:
     """Mean squared error; no gradient to the target."""
     return jnp.square(prediction - jax.lax.stop_gradient(target)).mean()
 
 
-def soft_value(q: Array, log_prob: Array, temperature: Array) -> Any:
+def soft_value(q: Vector, log_prob: Vector, temperature: Scalar) -> Vector:
     """The value of an action drawn from the policy, with its share of entropy (SAC)."""
     return q - temperature * log_prob
 
 
-def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Any:
+def temperature_loss(log_temperature: Scalar, log_prob: Vector, target_entropy: float) -> Scalar:
     """SAC's: the temperature rises while the policy's entropy is below its target."""
     surplus = jax.lax.stop_gradient(-log_prob.mean() - target_entropy)
     return jnp.exp(log_temperature) * surplus
 
 
-def twin_error(values: Sequence[Array], target: Array) -> Any:
+def twin_error(values: Sequence[Vector], target: Vector) -> Scalar:
     """The squared errors of twin critics, summed; no gradient to the target."""
     return squared_error(values[0], target) + squared_error(values[1], target)
 
 
-def td3_bc_policy_loss(q: Array, action: Array, data_action: Array, bc_weight: float) -> Any:
+def td3_bc_policy_loss(q: Vector, action: Action, data_action: Action, bc_weight: float) -> Scalar:
     """TD3+BC: the critic's value, scaled to size one, against staying near the data."""
     scale = jax.lax.stop_gradient(jnp.maximum(jnp.abs(q).mean(), DUAL_EPSILON))
     return -q.mean() / scale + bc_weight * jnp.square(action - data_action).mean()
 
 
-def model_loss(reward: Array, next_obs: Array, rewards: Array, next_observations: Array) -> Any:
+def model_loss(reward: Array, next_obs: Array, rewards: Array, next_observations: Array) -> Scalar:
     """The ensemble's loss (Appendix B): squared reward error plus squared distance in state.
 
     `reward` [n] and `next_obs` [n, obs_dim] are data; the predictions have a model axis in front.
@@ -103,7 +102,7 @@ def gaussian_kl(
     log_variance: Array,
     prior_mean: Array | float = 0.0,
     prior_log_variance: Array | float = 0.0,
-) -> Any:
+) -> jax.Array:
     """KL(N(mean, variance) || prior) of diagonal Gaussians, summed over the last axis.
 
     The prior is N(0, I) unless it is given.
@@ -113,12 +112,12 @@ def gaussian_kl(
     return 0.5 * (jnp.exp(gap) + scaled - 1.0 - gap).sum(axis=-1)
 
 
-def weighted_mean(values: Array, weight: Array) -> Any:
+def weighted_mean(values: Array, weight: Array) -> Scalar:
     """The mean of those that count; 0 where none does."""
     return (values * weight).sum() / jnp.maximum(weight.sum(), 1.0)
 
 
-def advantage_weights(advantage: Array, weight: Array, temperature: float, most: float) -> Any:
+def advantage_weights(advantage: Vector, weight: Vector, temperature: float, most: float) -> Vector:
     """exp(standardised advantage / temperature), at most `most`; no gradient.
 
     The advantages [n] are standardised by those whose `weight` [n] is 1.
@@ -130,10 +129,10 @@ def advantage_weights(advantage: Array, weight: Array, temperature: float, most:
     return jnp.exp(jnp.minimum(standardised / temperature, math.log(most)))
 
 
-def discounted_returns(reward: Array, valid: Array, discount: float) -> Any:
+def discounted_returns(reward: Array, valid: Array, discount: float) -> jax.Array:
     """The discounted sum of the rewards from every step to an episode's end, [..., horizon]."""
 
-    def add(later: Array, now: Array) -> tuple[Any, Any]:
+    def add(later: jax.Array, now: jax.Array) -> tuple[jax.Array, jax.Array]:
         total = now + discount * later
         return total, total
 

@@ -12,7 +12,7 @@ Where it departs from the released code:
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,20 @@ from idaq.learners.losses import (
     td_target,
     twin_error,
 )
-from idaq.nets import critic, policy
+from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +77,19 @@ class SacBracConfig(LearnerConfig):
 class SacBracState(NamedTuple):
     """Parameters and optimiser states."""
 
-    policy: PyTree
-    q: tuple[PyTree, PyTree]
-    v: PyTree
-    target_v: PyTree
-    dual: PyTree
-    alpha: Any
-    policy_opt: PyTree
-    q_opt: PyTree
-    v_opt: PyTree
-    dual_opt: PyTree
+    policy: mlp.Layers
+    q: critic.Twins
+    v: mlp.Layers
+    target_v: mlp.Layers
+    dual: mlp.Layers
+    alpha: Scalar
+    policy_opt: OptState
+    q_opt: OptState
+    v_opt: OptState
+    dual_opt: OptState
 
 
-def init(config: SacBracConfig, spec: Spec, latent: int, key: Array) -> SacBracState:
+def init(config: SacBracConfig, spec: Spec, latent: int, key: Key) -> SacBracState:
     """Fresh networks."""
     policy_key, q1_key, q2_key, v_key, dual_key = jax.random.split(key, 5)
     sizes = (spec.obs_dim, spec.action_dim, config.hidden, latent)
@@ -101,12 +112,12 @@ def init(config: SacBracConfig, spec: Spec, latent: int, key: Array) -> SacBracS
     )
 
 
-def trained_policy(config: SacBracConfig, state: SacBracState) -> PyTree:
+def trained_policy(config: SacBracConfig, state: SacBracState) -> mlp.Layers:
     """The policy that an agent takes along."""
     return state.policy
 
 
-def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
+def act(policy_params: mlp.Layers, obs: Array, z: Array) -> Action:
     """The deterministic action in [-1, 1]."""
     return policy.gaussian_mode(policy_params, obs, z)
 
@@ -117,21 +128,21 @@ def num_batches(config: SacBracConfig) -> int:
 
 
 def q_target(
-    config: SacBracConfig, state: SacBracState, batch: Transition, z: Array, key: Array
-) -> Any:
+    config: SacBracConfig, state: SacBracState, batch: Transition, z: Embeddings, key: Key
+) -> Vector:
     """What Q is trained towards, [n]."""
     next_v = critic.v_value(state.target_v, batch.next_obs, z)
     return td_target(config.reward_scale * batch.reward, batch.terminated, next_v, config.discount)
 
 
-def q_loss(q: tuple[PyTree, PyTree], batch: Transition, z: Array, target: Array) -> Any:
+def q_loss(q: critic.Twins, batch: Transition, z: Embeddings, target: Vector) -> Scalar:
     """The loss of both Q at the logged actions."""
     return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
 
 
 def update(
-    config: SacBracConfig, state: SacBracState, batches: Transition, z: Array, key: Array
-) -> tuple[SacBracState, dict[str, Any]]:
+    config: SacBracConfig, state: SacBracState, batches: Transition, z: Embeddings, key: Key
+) -> tuple[SacBracState, Metrics]:
     """One step of every network.
 
     `batches` is [num_batches, n, ...]: the first batch serves all networks, the others are fresh
@@ -148,7 +159,9 @@ def update(
     q = optax.apply_updates(state.q, q_step)
 
     # --- Update policy ---
-    def policy_loss(params: PyTree) -> tuple[Any, Any]:
+    def policy_loss(
+        params: mlp.Layers,
+    ) -> tuple[Scalar, tuple[policy.Sample, Vector, Scalar]]:
         drawn = policy.sample(params, batch.obs, z, policy_key)
         min_q = jnp.minimum(*(critic.q_value(each, batch.obs, z, drawn.action) for each in q))
         loss = (drawn.log_prob - min_q).mean()
@@ -167,7 +180,7 @@ def update(
     policy_step, policy_opt = optimiser.update(policy_grad, state.policy_opt)
 
     # --- Update V and its target ---
-    def v_loss(params: PyTree) -> Any:
+    def v_loss(params: mlp.Layers) -> Scalar:
         return squared_error(critic.v_value(params, batch.obs, z), min_q - drawn.log_prob)
 
     v_loss_value, v_grad = jax.value_and_grad(v_loss)(state.v)
@@ -208,10 +221,10 @@ def _update_dual(
     config: SacBracConfig,
     state: SacBracState,
     batches: Transition,
-    first_action: Array,
-    z: Array,
-    key: Array,
-) -> tuple[PyTree, PyTree, Any, Any]:
+    first_action: Action,
+    z: Embeddings,
+    key: Key,
+) -> tuple[mlp.Layers, OptState, Scalar, Scalar]:
     """`dual_steps` steps of c, each on its own batch with actions of the policy as it was.
 
     Also the last step's loss, and the divergence as c saw it before the first one.
@@ -229,8 +242,8 @@ def _update_dual(
         actions = jnp.concatenate([action, data_action, between])  # one pass for all three
 
         def dual_loss(
-            params: PyTree, obs: Array = obs, actions: Array = actions
-        ) -> tuple[Any, Any]:
+            params: mlp.Layers, obs: jax.Array = obs, actions: Action = actions
+        ) -> tuple[Scalar, Scalar]:
             logit = critic.q_value(params, jnp.tile(obs, (3, 1)), jnp.tile(z, (3, 1)), actions)
             at_policy, at_data, at_between = jnp.split(logit, 3)
             penalty = config.dual_penalty_weight * dual_penalty(at_between)

@@ -7,7 +7,7 @@ a third of the paper's learner's operations and needs far fewer updates.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,20 @@ import optax
 from idaq.config import MAX_SIZE, require
 from idaq.learners.base import Critic, LearnerConfig, LearnerEntry
 from idaq.learners.losses import td3_bc_policy_loss, td_target, twin_error
-from idaq.nets import critic, policy
+from idaq.nets import critic, mlp, policy
 from idaq.nets.operations import Operations
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Embeddings,
+    Key,
+    Metrics,
+    OptState,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +55,15 @@ class Td3BcConfig(LearnerConfig):
 class Td3BcState(NamedTuple):
     """Parameters and optimiser states."""
 
-    policy: PyTree
-    target_policy: PyTree
-    q: tuple[PyTree, PyTree]
-    target_q: tuple[PyTree, PyTree]
-    policy_opt: PyTree
-    q_opt: PyTree
+    policy: mlp.Layers
+    target_policy: mlp.Layers
+    q: critic.Twins
+    target_q: critic.Twins
+    policy_opt: OptState
+    q_opt: OptState
 
 
-def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState:
+def init(config: Td3BcConfig, spec: Spec, latent: int, key: Key) -> Td3BcState:
     """Fresh networks; targets start as copies."""
     policy_key, q1_key, q2_key = jax.random.split(key, 3)
     sizes = (spec.obs_dim, spec.action_dim, config.hidden, latent)
@@ -69,19 +80,19 @@ def init(config: Td3BcConfig, spec: Spec, latent: int, key: Array) -> Td3BcState
     )
 
 
-def trained_policy(config: Td3BcConfig, state: Td3BcState) -> PyTree:
+def trained_policy(config: Td3BcConfig, state: Td3BcState) -> mlp.Layers:
     """The policy that an agent takes along."""
     return state.policy
 
 
-def act(policy_params: PyTree, obs: Array, z: Array) -> Any:
+def act(policy_params: mlp.Layers, obs: Array, z: Array) -> Action:
     """The deterministic action in [-1, 1]."""
     return policy.deterministic(policy_params, obs, z)
 
 
 def q_target(
-    config: Td3BcConfig, state: Td3BcState, batch: Transition, z: Array, key: Array
-) -> Any:
+    config: Td3BcConfig, state: Td3BcState, batch: Transition, z: Embeddings, key: Key
+) -> Vector:
     """What Q is trained towards, [n]."""
     noise = config.target_noise * jax.random.normal(key, batch.action.shape)
     noise = jnp.clip(noise, -config.target_noise_max, config.target_noise_max)
@@ -91,14 +102,14 @@ def q_target(
     return td_target(batch.reward, batch.terminated, jnp.minimum(*next_q), config.discount)
 
 
-def q_loss(q: tuple[PyTree, PyTree], batch: Transition, z: Array, target: Array) -> Any:
+def q_loss(q: critic.Twins, batch: Transition, z: Embeddings, target: Vector) -> Scalar:
     """The loss of both Q at the logged actions."""
     return twin_error(critic.twin_q(q, batch.obs, z, batch.action), target)
 
 
 def update(
-    config: Td3BcConfig, state: Td3BcState, batches: Transition, z: Array, key: Array
-) -> tuple[Td3BcState, dict[str, Any]]:
+    config: Td3BcConfig, state: Td3BcState, batches: Transition, z: Embeddings, key: Key
+) -> tuple[Td3BcState, Metrics]:
     """One step of critics and policy. `z` is [n, latent_dim] and carries no gradient."""
     batch = Transition(*(field[0] for field in batches))
     optimiser = optax.adam(config.learning_rate)
@@ -110,7 +121,7 @@ def update(
     q = optax.apply_updates(state.q, q_step)
 
     # --- Update policy ---
-    def policy_loss(params: PyTree) -> Any:
+    def policy_loss(params: mlp.Layers) -> Scalar:
         action = policy.deterministic(params, batch.obs, z)
         value = critic.q_value(q[0], batch.obs, z, action)
         return td3_bc_policy_loss(value, action, batch.action, config.bc_weight)

@@ -8,13 +8,13 @@ of a context is their normalised product.
 Where tasks differ in their dynamics, an encoder needs to see what an action led to: s' as well.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.nets import mlp
-from idaq.types import Array, PyTree
+from idaq.types import Array, Key
 
 MIN_VARIANCE = 1e-7
 
@@ -22,30 +22,30 @@ MIN_VARIANCE = 1e-7
 class Inputs(NamedTuple):
     """What an encoder sees of transitions, [..., ·]."""
 
-    obs: Any
-    action: Any
-    reward: Any  # [...]
-    next_obs: Any = None
+    obs: Array
+    action: Array
+    reward: Array  # [...]
+    next_obs: Array | None = None
 
 
 def init(
-    key: Array,
+    key: Key,
     obs_dim: int,
     action_dim: int,
     hidden: tuple[int, ...],
     latent: int,
     next_obs: bool = False,
-) -> PyTree:
+) -> mlp.Layers:
     """Parameters of the per-transition encoder."""
     return mlp.init(key, (obs_dim * (1 + next_obs) + action_dim + 1, *hidden, latent))
 
 
-def embed_transitions(params: PyTree, inputs: Inputs) -> Any:
+def embed_transitions(params: mlp.Layers, inputs: Inputs) -> jax.Array:
     """[..., latent_dim], one embedding per transition."""
     return jnp.tanh(_apply(params, inputs))
 
 
-def embed_context(params: PyTree, inputs: Inputs, weight: Array | None = None) -> Any:
+def embed_context(params: mlp.Layers, inputs: Inputs, weight: Array | None = None) -> jax.Array:
     """[..., n, ·] transitions to [..., latent_dim]; `weight` [..., n] leaves out padding."""
     each = embed_transitions(params, inputs)
     if weight is None:
@@ -54,7 +54,9 @@ def embed_context(params: PyTree, inputs: Inputs, weight: Array | None = None) -
     return (each * weight[..., None]).sum(axis=-2) / total
 
 
-def posterior(params: PyTree, inputs: Inputs, weight: Array | None = None) -> tuple[Any, Any]:
+def posterior(
+    params: mlp.Layers, inputs: Inputs, weight: Array | None = None
+) -> tuple[jax.Array, jax.Array]:
     """[..., n, ·] transitions to the mean and variance of q(z|c), each [..., latent_dim].
 
     The network's outputs are a factor's mean and, through softplus, its variance.
@@ -65,7 +67,7 @@ def posterior(params: PyTree, inputs: Inputs, weight: Array | None = None) -> tu
 
 def product_of_gaussians(
     mean: Array, variance: Array, weight: Array | None = None
-) -> tuple[Any, Any]:
+) -> tuple[jax.Array, jax.Array]:
     """Mean and variance of the normalised product over the axis before the last.
 
     A factor of weight 0 is left out; without any, the result is N(0, I).
@@ -79,7 +81,7 @@ def product_of_gaussians(
     return (mean * precision).sum(axis=-2) / total, 1.0 / total
 
 
-def _apply(params: PyTree, inputs: Inputs) -> Any:
+def _apply(params: mlp.Layers, inputs: Inputs) -> jax.Array:
     seen = [inputs.obs, inputs.action, inputs.reward[..., None]]
     seen += [] if inputs.next_obs is None else [inputs.next_obs]
     return mlp.apply(params, jnp.concatenate(seen, axis=-1))

@@ -1,23 +1,23 @@
 """The ensemble of L reward models r(s, a, z) and dynamics models p(s, a, z) of Section 4.2."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.nets import mlp
-from idaq.types import Array, PyTree
+from idaq.types import Array, Key
 
 
 class Ensemble(NamedTuple):
     """Parameters; every leaf has a leading model axis."""
 
-    reward: PyTree
-    dynamics: PyTree
+    reward: mlp.Layers
+    dynamics: mlp.Layers
 
 
 def init(
-    key: Array, size: int, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+    key: Key, size: int, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
 ) -> Ensemble:
     """`size` models that differ in their first weights."""
     inputs = obs_dim + latent + action_dim
@@ -29,7 +29,7 @@ def init(
     )
 
 
-def predict(ensemble: Ensemble, obs: Array, z: Array, action: Array) -> tuple[Any, Any]:
+def predict(ensemble: Ensemble, obs: Array, z: Array, action: Array) -> tuple[jax.Array, jax.Array]:
     """Predicted rewards [L, ...] and next observations [L, ..., obs_dim]."""
     inputs = jnp.concatenate([obs, z, action], axis=-1)
     apply_many = jax.vmap(mlp.apply, in_axes=(0, None))

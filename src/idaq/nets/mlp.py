@@ -1,16 +1,18 @@
 """The fully connected network that every other network here is made of."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, PyTree
+from idaq.types import Array, Key
+
+Layers = list[dict[str, jax.Array]]  # each has a `weight` and a `bias`
 
 
-def init(key: Array, sizes: tuple[int, ...], output_scale: float = 1.0) -> PyTree:
+def init(key: Key, sizes: tuple[int, ...], output_scale: float = 1.0) -> Layers:
     """Weights uniform in ±1/sqrt(fan-in) (the last layer times `output_scale`), biases zero."""
-    layers = []
+    layers: Layers = []
     keys = jax.random.split(key, len(sizes) - 1)
     for index, (layer_key, rows, columns) in enumerate(zip(keys, sizes, sizes[1:], strict=False)):
         bound = rows**-0.5 * (output_scale if index == len(sizes) - 2 else 1.0)
@@ -23,12 +25,12 @@ class Dropout(NamedTuple):
     """Hidden units are left out with probability `rate`, drawn from `key`; the others grow."""
 
     rate: float
-    key: Array
+    key: Key
 
 
 def apply(
-    layers: PyTree, x: Array, last: Array | None = None, dropout: Dropout | None = None
-) -> Any:
+    layers: Layers, x: jax.Array, last: jax.Array | None = None, dropout: Dropout | None = None
+) -> jax.Array:
     """[..., inputs] to [..., outputs], ReLU between the layers.
 
     `last` holds the last columns of the input. Given apart from `x`, its gradient is the product
@@ -48,7 +50,7 @@ def apply(
     return hidden
 
 
-def _drop(hidden: Array, rate: float, key: Array) -> Any:
+def _drop(hidden: Array, rate: float, key: Key) -> jax.Array:
     limit = round(256 * rate)  # of a random byte, a quarter of the cost of a random float
     kept = jax.random.bits(key, hidden.shape, "uint8") >= limit
     return jnp.where(kept, hidden * (256 / (256 - limit)), 0.0)

@@ -1,13 +1,13 @@
 """Policies π(a|s, z) with actions in [-1, 1]: tanh-Gaussian and deterministic."""
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.nets import mlp
-from idaq.types import Array, PyTree
+from idaq.types import Action, Array, Key
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 0.0
 SOFT_LOG_STD_MIN, SOFT_LOG_STD_MAX = -4.0, 2.0
@@ -20,27 +20,29 @@ Bounds = Literal["clip", "soft"]
 class Sample(NamedTuple):
     """Actions drawn from a tanh-Gaussian policy."""
 
-    action: Any  # [..., action_dim]
-    log_prob: Any  # [...]
-    mean: Any  # [..., action_dim], before tanh
-    log_std: Any  # [..., action_dim]
+    action: Action  # [..., action_dim]
+    log_prob: jax.Array  # [...]
+    mean: jax.Array  # [..., action_dim], before tanh
+    log_std: jax.Array  # [..., action_dim]
 
 
 def init_gaussian(
-    key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
-) -> PyTree:
+    key: Key, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+) -> mlp.Layers:
     """Parameters of a tanh-Gaussian policy."""
     return mlp.init(key, (obs_dim + latent, *hidden, 2 * action_dim), OUTPUT_SCALE)
 
 
 def init_deterministic(
-    key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
-) -> PyTree:
+    key: Key, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+) -> mlp.Layers:
     """Parameters of a deterministic tanh policy."""
     return mlp.init(key, (obs_dim + latent, *hidden, action_dim), OUTPUT_SCALE)
 
 
-def gaussian(params: PyTree, obs: Array, z: Array, bounds: Bounds = "clip") -> tuple[Any, Any]:
+def gaussian(
+    params: mlp.Layers, obs: Array, z: Array, bounds: Bounds = "clip"
+) -> tuple[jax.Array, jax.Array]:
     """Mean and log standard deviation before tanh."""
     mean, log_std = jnp.split(mlp.apply(params, jnp.concatenate([obs, z], axis=-1)), 2, axis=-1)
     if bounds == "clip":
@@ -49,7 +51,7 @@ def gaussian(params: PyTree, obs: Array, z: Array, bounds: Bounds = "clip") -> t
     return mean, SOFT_LOG_STD_MIN + share * (SOFT_LOG_STD_MAX - SOFT_LOG_STD_MIN)
 
 
-def sample(params: PyTree, obs: Array, z: Array, key: Array, bounds: Bounds = "clip") -> Sample:
+def sample(params: mlp.Layers, obs: Array, z: Array, key: Key, bounds: Bounds = "clip") -> Sample:
     """A reparametrised action and its log density under the squashed Gaussian."""
     mean, log_std = gaussian(params, obs, z, bounds)
     noise = jax.random.normal(key, mean.shape)
@@ -61,11 +63,13 @@ def sample(params: PyTree, obs: Array, z: Array, key: Array, bounds: Bounds = "c
     return Sample(jnp.tanh(before_tanh), log_prob, mean, log_std)
 
 
-def gaussian_mode(params: PyTree, obs: Array, z: Array) -> Any:
+def gaussian_mode(params: mlp.Layers, obs: Array, z: Array) -> Action:
     """The action at meta-test time: tanh of the mean."""
     return jnp.tanh(gaussian(params, obs, z)[0])
 
 
-def deterministic(params: PyTree, obs: Array, z: Array, dropout: mlp.Dropout | None = None) -> Any:
+def deterministic(
+    params: mlp.Layers, obs: Array, z: Array, dropout: mlp.Dropout | None = None
+) -> Action:
     """The action of a deterministic policy."""
     return jnp.tanh(mlp.apply(params, jnp.concatenate([obs, z], axis=-1), dropout=dropout))

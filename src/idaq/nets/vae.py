@@ -5,13 +5,13 @@ variance of the belief q(m | what was seen). The decoder predicts the reward of 
 (s, a, s') from a sample m of the belief.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.nets import mlp
-from idaq.types import Array, PyTree
+from idaq.types import Array, Key
 
 LOG_VARIANCE_MIN, LOG_VARIANCE_MAX = -10.0, 4.0
 
@@ -19,16 +19,16 @@ LOG_VARIANCE_MIN, LOG_VARIANCE_MAX = -10.0, 4.0
 class Encoder(NamedTuple):
     """Parameters of the recurrent part."""
 
-    embed: PyTree  # one layer
-    inputs: Any  # [embed_dim, 3 * memory_dim]: reset, update, candidate
-    memory: Any  # [memory_dim, 3 * memory_dim]
-    bias: Any  # [3 * memory_dim], of the inputs
-    memory_bias: Any  # [3 * memory_dim]
-    head: PyTree  # one layer
+    embed: mlp.Layers  # one
+    inputs: jax.Array  # [embed_dim, 3 * memory_dim]: reset, update, candidate
+    memory: jax.Array  # [memory_dim, 3 * memory_dim]
+    bias: jax.Array  # [3 * memory_dim], of the inputs
+    memory_bias: jax.Array  # [3 * memory_dim]
+    head: mlp.Layers  # one
 
 
 def init_encoder(
-    key: Array, obs_dim: int, action_dim: int, embed_dim: int, memory_dim: int, latent: int
+    key: Key, obs_dim: int, action_dim: int, embed_dim: int, memory_dim: int, latent: int
 ) -> Encoder:
     """Weights uniform in ±1/sqrt(fan-in), biases zero."""
     embed_key, inputs_key, memory_key, head_key = jax.random.split(key, 4)
@@ -45,23 +45,23 @@ def init_encoder(
 
 
 def init_decoder(
-    key: Array, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
-) -> PyTree:
+    key: Key, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
+) -> mlp.Layers:
     """Parameters of the reward decoder."""
     return mlp.init(key, (latent + 2 * obs_dim + action_dim, *hidden, 1))
 
 
-def no_memory(encoder: Encoder) -> Any:
+def no_memory(encoder: Encoder) -> jax.Array:
     """The memory before anything was seen, [memory_dim]."""
     return jnp.zeros(encoder.memory.shape[0])
 
 
-def advance(encoder: Encoder, memory: Array, obs: Array, action: Array, reward: Array) -> Any:
+def advance(encoder: Encoder, memory: Array, obs: Array, action: Array, reward: Array) -> jax.Array:
     """The memory after one more transition, [..., memory_dim]."""
     return _cell(encoder, memory, _project(encoder, obs, action, reward))
 
 
-def unroll(encoder: Encoder, obs: Array, action: Array, reward: Array, valid: Array) -> Any:
+def unroll(encoder: Encoder, obs: Array, action: Array, reward: Array, valid: Array) -> jax.Array:
     """The memory before the first and after every transition, [..., steps + 1, memory_dim].
 
     Steps that did not take place leave it as it is.
@@ -69,7 +69,7 @@ def unroll(encoder: Encoder, obs: Array, action: Array, reward: Array, valid: Ar
     projected = _project(encoder, obs, action, reward)  # all steps at once, out of the loop
     start = jnp.broadcast_to(no_memory(encoder), (*reward.shape[:-1], encoder.memory.shape[0]))
 
-    def step(memory: Array, now: tuple[Array, Array]) -> tuple[Any, Any]:
+    def step(memory: Array, now: tuple[Array, Array]) -> tuple[jax.Array, jax.Array]:
         inputs, is_valid = now
         memory = jnp.where(is_valid[..., None], _cell(encoder, memory, inputs), memory)
         return memory, memory
@@ -79,23 +79,25 @@ def unroll(encoder: Encoder, obs: Array, action: Array, reward: Array, valid: Ar
     return jnp.moveaxis(jnp.concatenate([start[None], memories]), 0, -2)
 
 
-def belief(encoder: Encoder, memory: Array) -> tuple[Any, Any]:
+def belief(encoder: Encoder, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Mean and log variance of the belief, each [..., latent_dim]."""
     mean, log_variance = jnp.split(mlp.apply(encoder.head, memory), 2, axis=-1)
     return mean, jnp.clip(log_variance, LOG_VARIANCE_MIN, LOG_VARIANCE_MAX)
 
 
-def decode(decoder: PyTree, latent: Array, obs: Array, action: Array, next_obs: Array) -> Any:
+def decode(
+    decoder: mlp.Layers, latent: Array, obs: Array, action: Array, next_obs: Array
+) -> jax.Array:
     """The reward [...] that a task `latent` gives for a transition."""
     return mlp.apply(decoder, jnp.concatenate([latent, obs, action, next_obs], axis=-1))[..., 0]
 
 
-def _project(encoder: Encoder, obs: Array, action: Array, reward: Array) -> Any:
+def _project(encoder: Encoder, obs: Array, action: Array, reward: Array) -> jax.Array:
     seen = jnp.concatenate([obs, action, reward[..., None]], axis=-1)
     return jax.nn.relu(mlp.apply(encoder.embed, seen)) @ encoder.inputs + encoder.bias
 
 
-def _cell(encoder: Encoder, memory: Array, projected: Array) -> Any:
+def _cell(encoder: Encoder, memory: Array, projected: Array) -> jax.Array:
     """One step of the GRU of Cho et al. (2014), the reset gate after the product."""
     recurrent = memory @ encoder.memory + encoder.memory_bias
     reset, update, candidate = jnp.split(projected, 3, axis=-1)

@@ -15,23 +15,27 @@ which is exact, and a hundredth of the memory of moving the map for every task.
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from idaq.types import Array, PyTree
+from idaq.nets import mlp
+from idaq.types import Array, Key, Vector
 
 
 class Layer(NamedTuple):
     """The tensors of one layer, or one number for each of them."""
 
-    code: Any  # [code_dim]
-    weight: Any  # [code_dim, size]
-    bias: Any  # [size]
+    code: jax.Array  # [code_dim]
+    weight: jax.Array  # [code_dim, size]
+    bias: jax.Array  # [size]
 
 
-def init(key: Array, sizes: tuple[int, ...], code_dim: int) -> PyTree:
+Flat = list[jax.Array]  # the weights and biases of every layer, [size] each
+
+
+def init(key: Key, sizes: tuple[int, ...], code_dim: int) -> list[Layer]:
     """The authors' start: codes normal with deviation 1/o, maps uniform in ±1/sqrt(c)."""
     bound = code_dim**-0.5
     layers = []
@@ -46,17 +50,17 @@ def init(key: Array, sizes: tuple[int, ...], code_dim: int) -> PyTree:
     return layers
 
 
-def constant_rates(layers: PyTree, rate: float) -> PyTree:
+def constant_rates(layers: list[Layer], rate: float) -> list[Layer]:
     """One learning rate per tensor."""
     return [Layer(*(jnp.asarray(rate, jnp.float32) for _ in layer)) for layer in layers]
 
 
-def emit(layers: PyTree) -> list[Any]:
+def emit(layers: list[Layer]) -> Flat:
     """The weights of every layer, each flat."""
     return [layer.code @ layer.weight + layer.bias for layer in layers]
 
 
-def step(layers: PyTree, rates: PyTree, gradients: list[Any]) -> list[Any]:
+def step(layers: list[Layer], rates: list[Layer], gradients: Flat) -> Flat:
     """The weights that are emitted after one gradient step of all tensors."""
     result = []
     for layer, rate, gradient in zip(layers, rates, gradients, strict=True):
@@ -66,21 +70,21 @@ def step(layers: PyTree, rates: PyTree, gradients: list[Any]) -> list[Any]:
     return result
 
 
-def as_mlp(flat: list[Any], sizes: tuple[int, ...]) -> PyTree:
+def as_mlp(flat: Flat, sizes: tuple[int, ...]) -> mlp.Layers:
     """Emitted weights as the layers of `idaq.nets.mlp`."""
-    layers = []
+    layers: mlp.Layers = []
     for values, (rows, columns) in zip(flat, pairwise(sizes), strict=True):
         weight, bias = values[: rows * columns], values[rows * columns :]
         layers.append({"weight": weight.reshape(rows, columns), "bias": bias})
     return layers
 
 
-def join(flat: list[Any]) -> Any:
+def join(flat: Flat) -> Vector:
     """All emitted weights in one vector."""
     return jnp.concatenate(flat)
 
 
-def split(vector: Array, sizes: tuple[int, ...]) -> list[Any]:
+def split(vector: Array, sizes: tuple[int, ...]) -> Flat:
     """The inverse of `join`."""
     ends, total = [], 0
     for rows, columns in pairwise(sizes):

@@ -7,37 +7,50 @@ train the encoder for a while before the learner sees it (`num_pretraining_updat
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import optax
 
-from idaq.learners.base import LearnerConfig, LearnerEntry
-from idaq.nets import context
+from idaq.learners.base import AnyLearner, LearnerConfig
+from idaq.nets import context, mlp
 from idaq.nets.operations import Operations
-from idaq.types import Array, PyTree, Spec, Transition
+from idaq.types import (
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    Places,
+    PyTree,
+    Scalar,
+    Spec,
+    Transition,
+    Vector,
+)
 
-Metrics = dict[str, Any]
+Beside = TypeVar("Beside")
 
 
 class MetaBatch(NamedTuple):
     """What one update is made from, in the networks' units."""
 
-    tasks: Any  # [num_tasks], drawn with replacement
+    tasks: Places  # [num_tasks], drawn with replacement
     contexts: Transition  # [num_tasks, context_size, ...]
     batch: Transition  # [num_tasks * batch_size, ...], the learner's first batch, task by task
-    key: Array  # the objective's own
-    learner_key: Array  # what the learner is updated with
+    key: Key  # the objective's own
+    learner_key: Key  # what the learner is updated with
 
 
 class LearnerView(NamedTuple):
     """The learner as it is before its update, for objectives that train through its critic."""
 
-    entry: LearnerEntry
+    entry: AnyLearner
     config: LearnerConfig
-    state: Any
+    state: PyTree
 
-    def q_loss(self, batch: Transition, z: Array, key: Array) -> Any:
+    def q_loss(self, batch: Transition, z: Embeddings, key: Key) -> Scalar:
         """Q's own loss with a gradient for z [n, latent_dim]; the target has none."""
         critic = self.entry.critic
         assert critic is not None, "an objective that needs a critic says so"
@@ -49,9 +62,9 @@ class LearnerView(NamedTuple):
 class Step(NamedTuple):
     """What an update of an objective makes."""
 
-    params: PyTree
-    opt: PyTree
-    z: Any  # [num_tasks, latent_dim], what the learner is given
+    params: Params
+    opt: OptState
+    z: Embeddings  # [num_tasks, latent_dim], what the learner is given
     metrics: Metrics
 
 
@@ -65,7 +78,7 @@ class EncoderSettings:
     learning_rate: float
     next_obs: bool = False  # whether it sees (s, a, r, s') instead of (s, a, r)
 
-    def init(self, key: Array, num_outputs: int | None = None) -> PyTree:
+    def init(self, key: Key, num_outputs: int | None = None) -> mlp.Layers:
         """A fresh network; `num_outputs` is the latent dimension unless it is given."""
         sizes = (self.spec.obs_dim, self.spec.action_dim, self.hidden)
         return context.init(key, *sizes, num_outputs or self.latent_dim, self.next_obs)
@@ -92,25 +105,25 @@ class Objective:
         """The updates at the start in which the objective alone is trained, by `pretrain`."""
         return 0
 
-    def init(self, key: Array) -> tuple[PyTree, PyTree]:
+    def init(self, key: Key) -> tuple[Params, OptState]:
         """Fresh parameters and optimiser states."""
         raise NotImplementedError
 
-    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
+    def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
         """One step; z is what the encoder said before it."""
         raise NotImplementedError
 
     def pretrain(
-        self, params: PyTree, opt: PyTree, meta: MetaBatch
-    ) -> tuple[PyTree, PyTree, Metrics]:
+        self, params: Params, opt: OptState, meta: MetaBatch
+    ) -> tuple[Params, OptState, Metrics]:
         """One step of the phase before."""
         raise NotImplementedError
 
-    def trained_encoder(self, params: PyTree) -> PyTree:
+    def trained_encoder(self, params: Params) -> Params:
         """What an agent takes along."""
         return params
 
-    def embed(self, encoder: PyTree, rows: Transition, weight: Array) -> Any:
+    def embed(self, encoder: Params, rows: Transition, weight: Vector) -> Hypothesis:
         """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
         raise NotImplementedError
 
@@ -120,8 +133,11 @@ class Objective:
 
 
 def descend(
-    loss: Callable[[PyTree], tuple[Any, Any]], params: PyTree, opt: PyTree, learning_rate: float
-) -> tuple[PyTree, PyTree, Any]:
+    loss: Callable[[Params], tuple[Scalar, Beside]],
+    params: Params,
+    opt: OptState,
+    learning_rate: float,
+) -> tuple[Params, OptState, Beside]:
     """One step of Adam down a loss; new parameters and optimiser state, and what is beside it."""
     (_, beside), grad = jax.value_and_grad(loss, has_aux=True)(params)
     step, opt = optax.adam(learning_rate).update(grad, opt)

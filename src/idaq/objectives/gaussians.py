@@ -6,17 +6,26 @@ N(0, I); and FOCAL's metric loss over the samples of a meta-batch.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from idaq.learners.losses import gaussian_kl, metric_loss
-from idaq.nets import context
+from idaq.nets import context, mlp
 from idaq.nets.operations import Operations
-from idaq.objectives.base import LearnerView, MetaBatch, Metrics, Objective, Step, descend
-from idaq.types import Array, PyTree, Transition
+from idaq.objectives.base import LearnerView, MetaBatch, Objective, Step, descend
+from idaq.types import (
+    Embeddings,
+    Hypothesis,
+    Key,
+    Metrics,
+    OptState,
+    Params,
+    Scalar,
+    Transition,
+    Vector,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +37,14 @@ class ProductOfGaussians(Objective):
     q_weight: float
     critic_hidden: tuple[int, ...]
 
-    def init(self, key: Array) -> tuple[PyTree, PyTree]:
+    def init(self, key: Key) -> tuple[Params, OptState]:
         encoder = self.encoder.init(key, 2 * self.encoder.latent_dim)
         return encoder, optax.adam(self.encoder.learning_rate).init(encoder)
 
-    def update(self, params: PyTree, opt: PyTree, meta: MetaBatch, learner: LearnerView) -> Step:
+    def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
         rows_per_task = meta.batch.reward.shape[0] // meta.tasks.shape[0]
 
-        def loss(encoder: PyTree) -> tuple[Any, tuple[Any, Metrics]]:
+        def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Embeddings, Metrics]]:
             mean, variance = context.posterior(encoder, self.encoder.inputs(meta.contexts))
             noise = jax.random.normal(jax.random.fold_in(meta.key, 2), mean.shape)
             z = mean + jnp.sqrt(variance) * noise  # [num_tasks, latent_dim]
@@ -52,7 +61,7 @@ class ProductOfGaussians(Objective):
         params, opt, (z, metrics) = descend(loss, params, opt, self.encoder.learning_rate)
         return Step(params, opt, z, metrics)
 
-    def embed(self, encoder: PyTree, rows: Transition, weight: Array) -> Any:
+    def embed(self, encoder: mlp.Layers, rows: Transition, weight: Vector) -> Hypothesis:
         return context.posterior(encoder, self.encoder.inputs(rows), weight)[0]
 
     def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int:

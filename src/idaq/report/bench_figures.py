@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from idaq.bench.cells import Cell
 from idaq.bench.curve import learning_curve
@@ -28,6 +27,7 @@ from idaq.report.results import load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
 from idaq.runs.directory import RunDir
 from idaq.runs.run import Run
+from idaq.types import AnyArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 QUANTIFICATIONS = ("prediction-error", "prediction-variance", "return")
 LOG_SCALE_RATIO = 30.0
 DENSITY, THRESHOLD = "#C44E52", "#009E73"
-Probe = dict[str, NDArray[Any]]
+Probe = dict[str, AnyArray]
 
 
 def write_bench_figures(
@@ -118,21 +118,21 @@ def _load_probe(run: RunDir) -> Probe:
         return dict(arrays)
 
 
-def _shade_density(axes: Axes, returns: NDArray[Any]) -> None:
+def _shade_density(axes: Axes, returns: AnyArray) -> None:
     """Red shades where the dataset's returns are."""
     for value in returns:
         axes.axhline(float(value), color=DENSITY, alpha=min(0.5, 3.0 / len(returns)), linewidth=2.5)
 
 
-def _scatter(axes: Axes, x: NDArray[Any], y: NDArray[Any], accepted: NDArray[Any]) -> None:
+def _scatter(axes: Axes, x: AnyArray, y: AnyArray, accepted: AnyArray) -> None:
     axes.scatter(x[~accepted], y[~accepted], 16, "white", edgecolors="#333333", zorder=3)
     axes.scatter(x[accepted], y[accepted], 22, style.SHAPES["idaq-return"].colour, zorder=4)
 
 
-def _legend() -> dict[str, Any]:
+def _legend() -> style.Options:
     from matplotlib.lines import Line2D
 
-    dot: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
+    dot: style.Options = {"marker": "o", "linestyle": "", "markersize": 5}
     blue = style.SHAPES["idaq-return"].colour
     handles = [
         Line2D([], [], color=blue, label="accepted", **dot),

@@ -1,15 +1,16 @@
 """What the page shows of a benchmark: every experiment that has results, as tables and curves."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from idaq.bench.cells import make_cells
+from idaq.bench.cells import Cell, make_cells
 from idaq.bench.curve import learning_curve
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, Row
-from idaq.bench.status import probe_file, status_of
+from idaq.bench.status import Status, probe_file, status_of
 from idaq.bench.tables import ResultTable, aggregates, make_table
+from idaq.config import Json
 from idaq.report import style
 from idaq.runs.statistics import performance_profile
 
@@ -21,7 +22,7 @@ def is_bench(place: Path) -> bool:
     return (place / "cells").is_dir() and (place / "data").is_dir()
 
 
-def bench_payload(results: Path) -> list[dict[str, Any]]:
+def bench_payload(results: Path) -> list[Json]:
     """Every experiment at every scale of which a cell is done."""
     found = []
     for experiment in EXPERIMENTS.values():
@@ -45,7 +46,7 @@ def bench_payload(results: Path) -> list[dict[str, Any]]:
     return found
 
 
-def table_payload(table: ResultTable) -> dict[str, Any]:
+def table_payload(table: ResultTable) -> Json:
     """A table, and the statistics over its sets."""
     return {
         "name": table.experiment.name,
@@ -56,7 +57,7 @@ def table_payload(table: ResultTable) -> dict[str, Any]:
     }
 
 
-def _row(table: ResultTable, row: Row) -> dict[str, Any]:
+def _row(table: ResultTable, row: Row) -> Json:
     entries = []
     for column in table.columns:
         entry = table.entry(row, column)
@@ -72,7 +73,7 @@ def _row(table: ResultTable, row: Row) -> dict[str, Any]:
     return {"name": row.name, "entries": entries}
 
 
-def _overall(table: ResultTable) -> dict[str, Any] | None:
+def _overall(table: ResultTable) -> Json | None:
     """Statistics over sets, and performance profiles."""
     sets, found = aggregates(table)
     if not found:
@@ -103,7 +104,7 @@ def _overall(table: ResultTable) -> dict[str, Any] | None:
     return {"sets": len(sets), "thresholds": thresholds, "methods": methods}
 
 
-def _probes(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, Any]]:
+def _probes(experiment: Experiment, cells: Sequence[Cell], states: Sequence[Status]) -> list[Json]:
     """Reference episodes of training tasks, for the figures of the quantifications."""
     if not experiment.probes:
         return []
@@ -128,7 +129,7 @@ def _probes(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, A
     return found
 
 
-def _curves(experiment: Experiment, cells: Any, states: Any) -> list[dict[str, Any]]:
+def _curves(experiment: Experiment, cells: Sequence[Cell], states: Sequence[Status]) -> list[Json]:
     """Test returns during training."""
     if not experiment.curve_points:
         return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,12 +106,12 @@ def _scatter_uncertainty(axes: Axes, method: MethodResults, task: int) -> None:
         )
 
 
-def _uncertainty_legend() -> dict[str, Any]:
+def _uncertainty_legend() -> style.Options:
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
     def dot(size: float, fill: str, edge: str) -> Line2D:
-        shape: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": size}
+        shape: style.Options = {"marker": "o", "linestyle": "", "markersize": size}
         return Line2D([], [], markerfacecolor=fill, markeredgecolor=edge, **shape)
 
     kept, rejected = style.pale(style.KEPT), style.pale(style.REJECTED)
@@ -222,7 +222,7 @@ def _draw_level(axes: Axes, means: NDArray[np.float64], look: style.Look) -> Lin
     return Line2D([], [], linestyle="--", label=look.label, **_line_shape(look))
 
 
-def _line_shape(look: style.Look) -> dict[str, Any]:
+def _line_shape(look: style.Look) -> style.Options:
     return {
         "color": look.colour,
         "marker": look.marker,

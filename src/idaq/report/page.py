@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from idaq.config import Json
 from idaq.report.bench_payload import bench_payload, is_bench
 from idaq.report.payload import (
     MAX_PATH_BYTES,
@@ -30,7 +30,7 @@ def write_page(places: Sequence[Path], out: Path) -> Path:
     return out
 
 
-def page_payload(places: Sequence[Path]) -> dict[str, Any]:
+def page_payload(places: Sequence[Path]) -> Json:
     """Everything that the page shows; without places, an empty one."""
     runs = find_runs(places) if places else {}
     budget = Budget(MAX_PATH_BYTES)
@@ -46,7 +46,7 @@ def page_payload(places: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def render_page(payload: dict[str, Any]) -> str:
+def render_page(payload: Json) -> str:
     """The page with its styles, scripts and data inside."""
     folder = files("idaq.report").joinpath("page")
 

@@ -8,12 +8,12 @@ import base64
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.bench.paper import published, published_score
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.report import style
 from idaq.runs.directory import RunDir
@@ -24,6 +24,7 @@ from idaq.runs.statistics import bootstrap_intervals
 from idaq.runs.summary import data_quality, summary_of
 from idaq.storage.checked import read_object
 from idaq.storage.metrics import FILE_NAME, read_metrics
+from idaq.types import AnyArray
 
 MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
 DATA_PATHS = 6  # logged trajectories per task, beside the episodes
@@ -62,7 +63,7 @@ class Budget:
     def __init__(self, left: int) -> None:
         self.left = left
 
-    def takes(self, array: NDArray[Any], is_first: bool) -> bool:
+    def takes(self, array: AnyArray, is_first: bool) -> bool:
         """Whether it has room; the first seed of a run may take what others must leave."""
         left = self.left - array.nbytes
         if left < (-MAX_PATH_BYTES if is_first else 0):
@@ -71,7 +72,7 @@ class Budget:
         return True
 
 
-def run_payload(run: RunPlace, name: str, budget: Budget) -> dict[str, Any]:
+def run_payload(run: RunPlace, name: str, budget: Budget) -> Json:
     """One run: what it is, its table, its curves and its episodes."""
     run = Run.open(run)
     identity, provenance = run.identity, run.manifest.provenance
@@ -104,7 +105,7 @@ def _num_updates(run: Run) -> int | None:
     return None if number is None else int(number)
 
 
-def _summary(run: Run) -> dict[str, Any]:
+def _summary(run: Run) -> Json:
     """The saved summary where it is of the results that are there, else a new one."""
     place = run.directory
     if place.summary_file.is_file():
@@ -115,7 +116,7 @@ def _summary(run: Run) -> dict[str, Any]:
     return summary_of(run)
 
 
-def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def _row(summary: Json, row: Json) -> Json:
     """A line of the table of runs: the number that the paper has, beside its own."""
     what = "score" if "score" in row else "mean"
     find = published_score if "score" in row else published
@@ -136,9 +137,7 @@ def _row(summary: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _method(
-    run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget
-) -> dict[str, Any]:
+def _method(run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget) -> Json:
     config = adaptation_config(run, name)
     found = [_load(run.result_file(name, seed)) for seed in seeds]
     means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
@@ -158,11 +157,9 @@ def _method(
     }
 
 
-def _seed(
-    arrays: dict[str, NDArray[Any]], num_reference: int, budget: Budget, is_first: bool
-) -> dict[str, Any]:
+def _seed(arrays: dict[str, AnyArray], num_reference: int, budget: Budget, is_first: bool) -> Json:
     """Every episode of one seed: [tasks, episodes]."""
-    seed: dict[str, Any] = {
+    seed: Json = {
         "tasks": arrays["tasks"].tolist(),
         "episodes": int(arrays["returns"].shape[1]),
         "returns": _floats(arrays["returns"]),
@@ -182,7 +179,7 @@ def _seed(
     return seed
 
 
-def _scene(run: Run, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _scene(run: Run, methods: list[Json]) -> Json | None:
     """Goals and some logged trajectories, where positions are drawn."""
     if not any("paths" in seed for method in methods for seed in method["seeds"]):
         return None
@@ -209,7 +206,7 @@ def _scene(run: Run, methods: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _progress(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
+def _progress(run: Run, summary: Json) -> Json:
     """How far the run is."""
     seeds, total, place = run.seeds(), _num_updates(run) or 0, run.directory
     trained = []
@@ -228,7 +225,7 @@ def _progress(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
     return {"state": state, "updates": sum(trained), "of": total * len(seeds), "open": unfinished}
 
 
-def _load(file: Path) -> dict[str, NDArray[Any]]:
+def _load(file: Path) -> dict[str, AnyArray]:
     with np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in EPISODE_ARRAYS if name in arrays.files}
 
@@ -238,20 +235,20 @@ def _load(file: Path) -> dict[str, NDArray[Any]]:
 POSITION_SCALE = 4_000.0  # int16 steps per unit: a quarter of a millimetre where a unit is a metre
 
 
-def pack_positions(positions: NDArray[Any]) -> NDArray[np.int16]:
+def pack_positions(positions: AnyArray) -> NDArray[np.int16]:
     """Positions as 16-bit numbers; the few beyond eight units lie on the border."""
     limits = np.iinfo(np.int16)
     scaled = np.nan_to_num(positions * POSITION_SCALE)
     return np.clip(np.round(scaled), limits.min, limits.max).astype("<i2")
 
 
-def _floats(values: NDArray[Any]) -> str:
+def _floats(values: AnyArray) -> str:
     return _encode(values.astype("<f4"))
 
 
-def _bytes(values: NDArray[Any]) -> str:
+def _bytes(values: AnyArray) -> str:
     return _encode(values.astype(np.uint8))
 
 
-def _encode(values: NDArray[Any]) -> str:
+def _encode(values: AnyArray) -> str:
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from urllib.parse import urlsplit
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.report.page import page_payload, render_page
 
@@ -21,9 +21,9 @@ class Source:
 
     def __init__(self, places: Sequence[Path]) -> None:
         self._places, self._lock = list(places), Lock()
-        self._stamp, self._payload = "", {}  # type: tuple[str, dict[str, Any]]
+        self._stamp, self._payload = "", {}  # type: tuple[str, Json]
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Json:
         with self._lock:
             stamp = self._now()
             if stamp != self._stamp:
@@ -73,7 +73,7 @@ def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
+        def log_message(self, format: str, *arguments: object) -> None:
             """Nothing: requests are the page's own, every few seconds."""
 
     try:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
-SETTINGS: dict[str, Any] = {
+Options = dict[str, Any]  # of Matplotlib
+
+SETTINGS: Options = {
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.labelsize": 9.0,

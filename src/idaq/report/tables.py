@@ -1,16 +1,16 @@
 """Results as a table on the terminal, the paper's numbers beside ours."""
 
 from collections.abc import Callable
-from typing import Any
 
 from rich import box
 from rich.table import Table
 
 from idaq.bench.paper import Published, published, published_score
+from idaq.config import Json
 from idaq.runs.labels import subject_of
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
+def summary_table(summary: Json) -> Table:
     """One row per method of a run's summary."""
     seeds = summary["seeds"]
     algo = next((row["algo"] for row in summary["rows"]), "")
@@ -36,7 +36,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
     return table
 
 
-def plain_table(title: str, rows: list[dict[str, Any]]) -> Table:
+def plain_table(title: str, rows: list[Json]) -> Table:
     """Rows of equal keys, which are the columns."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
     for name in rows[0]:
@@ -46,7 +46,7 @@ def plain_table(title: str, rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -54,18 +54,18 @@ def _text_of(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-Cell = Callable[[dict[str, Any], dict[str, Any]], str]
+Cell = Callable[[Json, Json], str]
 
 
 def _number(key: str, digits: int = 2) -> Cell:
-    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+    def cell(summary: Json, row: Json) -> str:
         return "-" if row.get(key) is None else f"{row[key]:.{digits}f}"
 
     return cell
 
 
 def _interval(key: str) -> Cell:
-    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+    def cell(summary: Json, row: Json) -> str:
         if row.get(key) is None or len(summary["seeds"]) == 1:
             return "-"
         return f"[{row[key][0]:.2f}, {row[key][1]:.2f}]"
@@ -74,7 +74,7 @@ def _interval(key: str) -> Cell:
 
 
 def _paper(find: Callable[[str, str, str, str], Published | None]) -> Cell:
-    def cell(summary: dict[str, Any], row: dict[str, Any]) -> str:
+    def cell(summary: Json, row: Json) -> str:
         quality = summary.get("quality", "expert")
         number = find(summary["family"], row["method"], row["algo"], quality)
         return f"{number.mean:.2f} ± {number.ci95:.2f}" if number else "-"

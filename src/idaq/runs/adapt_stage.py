@@ -3,7 +3,6 @@
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from idaq.adapt.methods import (
     make_adapter,
 )
 from idaq.algos.resolve import judge_kind
-from idaq.config import to_dict
+from idaq.config import Json, to_dict
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
@@ -70,7 +69,7 @@ def adapt(
         run.record_time(f"adapt_{name}_s", time.monotonic() - started)
 
 
-def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> dict[str, Any]:
+def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> Json:
     """What `adapt/NAME/config.json` says of the results beside it.
 
     What judges and searches, and does not come with the package, is named with its identity.
@@ -108,7 +107,7 @@ def check_models(method: str, config: RunConfig) -> None:
         )
 
 
-def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: bool) -> None:
+def _check_same_results(run: Run, name: str, identity: Json, resume: bool) -> None:
     file = run.directory.adapt_config_file(name)
     if not file.is_file():
         return
@@ -124,7 +123,7 @@ def _check_same_results(run: Run, name: str, identity: dict[str, Any], resume: b
         )
 
 
-def _as_of_today(saved: Any, run: Run) -> Any:
+def _as_of_today(saved: object, run: Run) -> object:
     """What results say of themselves, with the settings that the run had elsewhere then."""
     if not isinstance(saved, dict) or not isinstance(saved.get("config"), dict):
         return saved
@@ -142,7 +141,7 @@ def adapt_group(
     group: list[int],
     expert_data: Dataset | None,
     updates: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """The raw results of a group of seeds, one set of arrays per seed.
 
     With `updates`, of the agents that they were after so many.

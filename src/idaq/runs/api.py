@@ -6,9 +6,9 @@ is given as an object; runs of other families find theirs by name.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from idaq.algos.resolve import resolve
+from idaq.config import Json
 from idaq.engine.device import find_device
 from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
@@ -51,7 +51,7 @@ def run_all(
     workers: int = 0,
     quiet: bool = False,
     say: Say = lambda _: None,
-) -> dict[str, Any]:
+) -> Json:
     """The main job on one family, data to summary: what `idaq run FAMILY` does."""
     job = Job(
         run=run,
@@ -111,7 +111,7 @@ def adapt_all(
     data: Path | None = None,
     resume: bool = False,
     workers: int = 0,
-) -> dict[str, Any]:
+) -> Json:
     """Adapt a run's agents with one method: what `idaq adapt` does. Returns the summary."""
     run = Run.open(run, family)  # before a lock is left in a directory that is no run
     find_device()

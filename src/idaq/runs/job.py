@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from idaq.adapt.methods import METHODS, check_method_of, judge_needed
 from idaq.algos.entries import ALGORITHMS
 from idaq.algos.resolve import judge_kind, without_judge
 from idaq.behaviour.collect import check_collection, generator
 from idaq.behaviour.quality import find_loggers
+from idaq.config import Json
 from idaq.engine.pool import WorkerPool
 from idaq.envs.family import TaskFamily, is_host_family
 from idaq.errors import IdaqError
@@ -103,7 +104,7 @@ class Finished(NamedTuple):
     """A job that came to its end."""
 
     run: Run
-    summary: dict[str, Any]
+    summary: Json
 
 
 def run_jobs(
@@ -139,7 +140,7 @@ class _JobWork:
         self.job, self.run, self.pool, self.quiet = job, run, pool, quiet
         self.say, self.complain = say, complain
         self._dataset: Dataset | None = None
-        self._summary: dict[str, Any] = {}
+        self._summary: Json = {}
         self._error: IdaqError | None = None
 
     def prepare(self) -> None:

@@ -4,11 +4,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from idaq.config import with_moved
+from idaq.config import Json, with_moved
 from idaq.errors import IdaqError
 from idaq.settings import RunConfig
 from idaq.storage.checked import REMEDY
-from idaq.storage.claim import Json
 from idaq.storage.claim import read_manifest as read_claim
 from idaq.storage.layout import MANIFEST_FILE
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -26,6 +26,9 @@ from idaq.runs.adapt_stage import adaptation_key, load_agent
 from idaq.runs.results import RawResults, load_results
 from idaq.runs.run import Run
 from idaq.types import TaskSplit
+
+if TYPE_CHECKING:
+    from idaq.envs.family import Simulator
 
 RETURN_RTOL, RETURN_ATOL = 1e-5, 1e-3  # float32 sums of the same rewards
 
@@ -80,11 +83,11 @@ class FilmUnit:
 
 def _actions(unit: PolicyUnit) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     episodes = unit.run()
-    return episodes.action, episodes.valid
+    return np.asarray(episodes.action), np.asarray(episodes.valid)
 
 
 @lru_cache(maxsize=1)
-def _simulator(family: HostFamily) -> Any:
+def _simulator(family: HostFamily) -> "Simulator":
     return family.make_env("rgb_array")
 
 

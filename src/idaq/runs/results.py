@@ -13,9 +13,10 @@ from idaq.runs.run import Run, RunPlace
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import atomic_file
 from idaq.storage.checked import read_json
+from idaq.types import AnyArray
 
 _REMEDY = "Remove it and adapt again with `resume=True`."
-RawResults = dict[str, NDArray[Any]]
+RawResults = dict[str, AnyArray]
 
 
 def load_results(run: RunPlace, name: str, seed: int) -> RawResults:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from idaq.algos.base import Algorithm
 from idaq.algos.entries import ALGORITHMS, components_of, make_algorithm
@@ -231,7 +230,7 @@ def check_dataset_family(dataset: Dataset, family: TaskFamily) -> None:
         )
 
 
-def _is_group(group: Any) -> bool:
+def _is_group(group: object) -> bool:
     return (
         isinstance(group, list)
         and len(group) > 0

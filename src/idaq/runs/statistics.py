@@ -5,7 +5,7 @@ bootstraps of those per-seed means (10,000 resamples, seeded), as in the paper.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,13 @@ PROFILE_RESAMPLES = 2_000  # of a whole curve
 BOOTSTRAP_SEED = 0
 
 Floats = NDArray[np.floating]
+FloatArray = NDArray[np.float64]
+Statistic = Callable[..., FloatArray]
 
 
-def per_seed_mean(values: Floats) -> NDArray[np.float64]:
+def per_seed_mean(values: Floats) -> FloatArray:
     """[seeds, tasks] to [seeds]."""
-    means: NDArray[np.float64] = np.asarray(values, np.float64).mean(axis=1)
+    means: FloatArray = np.asarray(values, np.float64).mean(axis=1)
     return means
 
 
@@ -30,7 +32,7 @@ def bootstrap_interval(per_seed: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap_intervals(rows: Floats) -> NDArray[np.float64]:
+def bootstrap_intervals(rows: Floats) -> FloatArray:
     """The same of every row, [n, seeds] to [n, 2]; much quicker than one by one."""
     values = np.asarray(rows, np.float64)
     means = values.mean(axis=1)
@@ -50,7 +52,7 @@ def bootstrap_intervals(rows: Floats) -> NDArray[np.float64]:
     return intervals
 
 
-def normalised_score(returns: Floats, reference_return: float) -> NDArray[np.float64]:
+def normalised_score(returns: Floats, reference_return: float) -> FloatArray:
     """A seed's score: its return, averaged over tasks, over a reference return; [seeds].
 
     The reference is the mean return of successful expert episodes on the same tasks (`score`) or
@@ -59,7 +61,7 @@ def normalised_score(returns: Floats, reference_return: float) -> NDArray[np.flo
     return per_seed_mean(returns) / reference_return
 
 
-def capped_score(returns: Floats, reference_return: float) -> NDArray[np.float64]:
+def capped_score(returns: Floats, reference_return: float) -> FloatArray:
     """The same, at most 1 per seed, after averaging over tasks; [seeds]."""
     return np.minimum(normalised_score(returns, reference_return), 1.0)
 
@@ -76,7 +78,7 @@ def interquartile_mean(scores: Floats) -> float:
 def interquartile_mean_interval(scores: Floats) -> tuple[float, float]:
     """Its 95% stratified percentile bootstrap interval; one seed gives a point."""
 
-    def statistic(*sets: Any, axis: int = -1) -> Any:
+    def statistic(*sets: FloatArray, axis: int = -1) -> FloatArray:
         return _trimmed(np.concatenate(sets, axis=axis), axis)
 
     return _stratified_interval(list(_table(scores)), statistic)
@@ -99,12 +101,13 @@ def probability_of_improvement_interval(scores: Floats, baseline: Floats) -> tup
     ours, theirs = _table(scores), _table(baseline)
     _check_same_sets(ours, theirs)
 
-    def statistic(*samples: Any, axis: int = -1) -> Any:
+    def statistic(*samples: FloatArray, axis: int = -1) -> FloatArray:
         per_set = [
             _share_of_wins(a, b)
             for a, b in zip(samples[: len(ours)], samples[len(ours) :], strict=True)
         ]
-        return np.mean(per_set, axis=0)
+        mean: FloatArray = np.mean(per_set, axis=0)
+        return mean
 
     return _stratified_interval([*ours, *theirs], statistic)
 
@@ -112,10 +115,10 @@ def probability_of_improvement_interval(scores: Floats, baseline: Floats) -> tup
 class Profile(NamedTuple):
     """The share of runs above each threshold, and its 95% interval; all [thresholds]."""
 
-    thresholds: NDArray[np.float64]
-    share: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    thresholds: FloatArray
+    share: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 def performance_profile(scores: Floats, thresholds: Floats) -> Profile:
@@ -126,14 +129,15 @@ def performance_profile(scores: Floats, thresholds: Floats) -> Profile:
     if table.shape[1] == 1:
         return Profile(at, share, share, share)
 
-    def statistic(*sets: Any, axis: int = -1) -> Any:
-        return np.mean([each.mean(axis=axis) for each in sets], axis=0)
+    def statistic(*sets: FloatArray, axis: int = -1) -> FloatArray:
+        mean: FloatArray = np.mean([each.mean(axis=axis) for each in sets], axis=0)
+        return mean
 
     low, high = _bootstrap(list(above), statistic, PROFILE_RESAMPLES)
     return Profile(at, share, np.asarray(low), np.asarray(high))
 
 
-def _table(scores: Floats) -> NDArray[np.float64]:
+def _table(scores: Floats) -> FloatArray:
     values = np.asarray(scores, np.float64)
     if values.ndim != 2 or values.size == 0 or not np.isfinite(values).all():
         raise ValueError(f"scores must be finite and [sets, seeds], not {values.shape}")
@@ -145,17 +149,19 @@ def _check_same_sets(ours: Floats, theirs: Floats) -> None:
         raise ValueError(f"{len(ours)} sets cannot be compared with {len(theirs)}")
 
 
-def _trimmed(values: Any, axis: int = -1) -> Any:
-    return stats.trim_mean(values, 0.25, axis=axis)
+def _trimmed(values: FloatArray, axis: int = -1) -> FloatArray:
+    mean: FloatArray = stats.trim_mean(values, 0.25, axis=axis)
+    return mean
 
 
-def _share_of_wins(ours: Any, theirs: Any) -> Any:
+def _share_of_wins(ours: FloatArray, theirs: FloatArray) -> FloatArray:
     """Over all pairs along the last axes; a tie is half a win."""
     difference = ours[..., :, None] - theirs[..., None, :]
-    return (np.sign(difference) / 2 + 0.5).mean(axis=(-1, -2))
+    share: FloatArray = (np.sign(difference) / 2 + 0.5).mean(axis=(-1, -2))
+    return share
 
 
-def _stratified_interval(samples: list[Any], statistic: Callable[..., Any]) -> tuple[float, float]:
+def _stratified_interval(samples: list[FloatArray], statistic: Statistic) -> tuple[float, float]:
     if all(np.all(sample == sample[0]) for sample in samples):  # nothing to resample
         value = float(statistic(*samples, axis=-1))
         return value, value
@@ -163,7 +169,9 @@ def _stratified_interval(samples: list[Any], statistic: Callable[..., Any]) -> t
     return float(low), float(high)
 
 
-def _bootstrap(samples: list[Any], statistic: Callable[..., Any], num: int) -> tuple[Any, Any]:
+def _bootstrap(
+    samples: list[FloatArray], statistic: Statistic, num: int
+) -> tuple[FloatArray, FloatArray]:
     """SciPy resamples each sample by itself, which is what makes it stratified.
 
     It refuses samples of one value, which have only themselves to draw from; two equal ones

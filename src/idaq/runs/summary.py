@@ -5,11 +5,10 @@ compute it from again. Where they are gone, the row stays as it was saved, besid
 computed; and where the two are of different seeds, the saved summary as a whole.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.labels import method_order
@@ -19,12 +18,13 @@ from idaq.runs.statistics import bootstrap_interval, capped_score, normalised_sc
 from idaq.storage.atomic import write_json
 from idaq.storage.checked import read_json, read_object
 from idaq.storage.describe import successful_return
+from idaq.types import AnyArray
 
 _MEANS = ("success", "score", "score_capped", "score_dataset")  # beside that of the return
 _NO_SUCCESS = ("success", None)  # of a family that has none
 
 
-def summarise(run: RunPlace) -> dict[str, Any]:
+def summarise(run: RunPlace) -> Json:
     """Compute the summary of all results that there are, write it, and return it.
 
     It has the saved rows that could not be computed any more (see `without_results`).
@@ -55,7 +55,7 @@ def without_results(run: Run) -> list[str]:
     return [name for name in names if not _has_results(run, name, saved["seeds"])]
 
 
-def _saved_summary(run: Run) -> dict[str, Any] | None:
+def _saved_summary(run: Run) -> Json | None:
     """The summary on disk, or None where there is none or it is damaged."""
     if not run.directory.summary_file.is_file():
         return None
@@ -76,7 +76,7 @@ def _saved_summary(run: Run) -> dict[str, Any] | None:
     return saved if is_whole else None
 
 
-def _is_row(row: Any) -> bool:
+def _is_row(row: object) -> bool:
     return (
         isinstance(row, dict)
         and row.keys() >= {"algo", "method", "mean", "ci95", "episodes", "tasks"}
@@ -84,7 +84,7 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _is_value(name: str, value: Any) -> bool:
+def _is_value(name: str, value: object) -> bool:
     """Whether a row may say this."""
     if name in ("algo", "method"):
         return isinstance(value, str)
@@ -95,9 +95,7 @@ def _is_value(name: str, value: Any) -> bool:
     return name in ("mean", *_MEANS) and (type(value) is float or (name, value) == _NO_SUCCESS)
 
 
-def _only_saved(
-    run: Run, saved: dict[str, Any], summary: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
+def _only_saved(run: Run, saved: Json, summary: Json) -> dict[str, Json]:
     """The saved rows, by method, that say what nothing else does."""
     computed = {row["method"]: row for row in summary["rows"]}
     return {
@@ -120,7 +118,7 @@ def _has_results(run: Run, name: str, seeds: list[int]) -> bool:
     return all(file.is_file() for file in files)
 
 
-def summary_of(run: Run) -> dict[str, Any]:
+def summary_of(run: Run) -> Json:
     """The summary of all results that there are."""
     identity, seeds = run.identity, run.seeds()
     outside = {"components": sorted(identity.components)} if identity.components else {}
@@ -151,10 +149,10 @@ def data_quality(run: RunDir) -> str:
     return str(data.get("quality") or "expert")
 
 
-def _row(run: Run, name: str, seeds: list[int]) -> dict[str, Any]:
+def _row(run: Run, name: str, seeds: list[int]) -> Json:
     values = seed_values(run.directory, name, seeds)
     shape = load_results(run, name, seeds[0])["returns"].shape
-    row: dict[str, Any] = {"algo": run.identity.algo, "method": name}
+    row: Json = {"algo": run.identity.algo, "method": name}
     row |= _mean_and_interval("mean", "ci95", values.pop("mean"))
     row |= {"success": None, "episodes": int(shape[1]), "tasks": int(shape[0])}
     for what, per_seed in values.items():
@@ -185,9 +183,7 @@ def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[n
     return values
 
 
-def _scores(
-    run: RunDir, final: NDArray[Any], tasks: list[list[int]]
-) -> dict[str, NDArray[np.float64]]:
+def _scores(run: RunDir, final: AnyArray, tasks: list[list[int]]) -> dict[str, NDArray[np.float64]]:
     if not run.dataset_file.is_file():
         return {}
     data = read_object(run.dataset_file)
@@ -202,5 +198,5 @@ def _scores(
     return values
 
 
-def _mean_and_interval(mean: str, interval: str, per_seed: NDArray[Any]) -> dict[str, Any]:
+def _mean_and_interval(mean: str, interval: str, per_seed: AnyArray) -> Json:
     return {mean: float(per_seed.mean()), interval: list(bootstrap_interval(per_seed))}

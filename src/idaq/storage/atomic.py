@@ -9,7 +9,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from idaq.errors import IdaqError
 
@@ -75,13 +74,13 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         yield temporary
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON atomically."""
     with atomic_file(path) as temporary:
         temporary.write_text(json_text(value), encoding="utf-8")
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """JSON as idaq writes it, readable and with a stable layout."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 

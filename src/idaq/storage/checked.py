@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 
 REMEDY = "Restore it from a copy, or run again in another directory."
@@ -17,7 +18,7 @@ def read_json(file: Path) -> Any:
         raise IdaqError(f"'{file}' is not valid JSON ({error}).", REMEDY) from error
 
 
-def read_object(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> Json:
     """Parse a JSON file that holds an object."""
     value = read_json(file)
     if not isinstance(value, dict):

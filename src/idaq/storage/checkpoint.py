@@ -8,18 +8,17 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
-from idaq.types import PyTree
+from idaq.types import AnyArray, PyTree
 
 FORMAT_VERSION = 1
 HEADER_KEY = "idaq"
@@ -28,7 +27,7 @@ _RENAMED = ((re.compile(r"^\.ensemble(?=$|[._\[])"), ".judge"),)
 _REMEDY = "Train again, or restore the file from a copy."
 
 
-def save(path: Path, tree: PyTree, metadata: Mapping[str, Any]) -> None:
+def save(path: Path, tree: PyTree, metadata: Json) -> None:
     """Write the arrays of `tree`, named by their place in it."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = {jax.tree_util.keystr(place): np.asarray(leaf) for place, leaf in leaves}
@@ -39,7 +38,7 @@ def save(path: Path, tree: PyTree, metadata: Mapping[str, Any]) -> None:
         temporary.write_bytes(data)
 
 
-def load(path: Path, shapes: PyTree) -> tuple[PyTree, dict[str, Any]]:
+def load(path: Path, shapes: PyTree) -> tuple[PyTree, Json]:
     """Read a file back into the structure of `shapes` (arrays or shapes of arrays)."""
     if not path.is_file():
         raise IdaqError(f"There is no checkpoint '{path}'.", "Train first, or correct the path.")
@@ -67,7 +66,7 @@ def _todays_name(name: str) -> str:
     return name
 
 
-def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _read(path: Path) -> tuple[dict[str, AnyArray], Json]:
     try:
         with safe_open(path, framework="np") as file:
             header = dict(json.loads(file.metadata()[HEADER_KEY]))
@@ -77,7 +76,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         raise IdaqError(f"'{path}' cannot be read ({error}).", _REMEDY) from error
 
 
-def _checksum(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:
+def _checksum(arrays: Mapping[str, AnyArray], header: Json) -> str:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())

@@ -9,8 +9,8 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.storage.atomic import remove_leftovers, temporaries_of, write_json
 from idaq.storage.checked import REMEDY, read_object
@@ -19,8 +19,6 @@ from idaq.storage.lock import locked
 
 FORMAT_VERSION = 1
 LOCK_FILE = ".lock"
-
-Json = dict[str, Any]
 
 
 def read_manifest(directory: Path) -> Json:
@@ -139,7 +137,9 @@ def _is_of_a_start(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and (is_lock or is_manifest)
 
 
-def _differences(before: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _differences(
+    before: object, now: object, name: str = ""
+) -> Iterator[tuple[str, object, object]]:
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(set(before) | set(now)):
             inner = f"{name}.{key}" if name else str(key)

@@ -13,14 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_directory, write_json
-from idaq.types import Spec
+from idaq.types import AnyArray, Spec
 
 SCHEMA_VERSION = 1
 METADATA_FILE = "metadata.json"
@@ -50,7 +51,7 @@ DTYPES: dict[str, type] = {
     "episode_task": np.int64,
 }
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, AnyArray]
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Dataset:
     """An open dataset. Arrays are memory-mapped and read-only."""
 
     path: Path
-    metadata: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
+    metadata: Json
+    arrays: dict[str, AnyArray]
 
     @property
     def family(self) -> str:
@@ -94,7 +95,7 @@ class Dataset:
         """The indices of a task's episodes."""
         return np.flatnonzero(self.arrays["episode_task"] == task)
 
-    def episode(self, index: int) -> dict[str, NDArray[Any]]:
+    def episode(self, index: int) -> dict[str, AnyArray]:
         """The rows of one episode."""
         start, stop = self.arrays["episode_offsets"][index : index + 2]
         names = [n for n in (*ROW_ARRAYS, *OPTIONAL_ROW_ARRAYS) if n in self.arrays]
@@ -113,11 +114,11 @@ class Dataset:
         return np.logical_or.reduceat(success, self.arrays["episode_offsets"][:-1])
 
 
-def write_dataset(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
+def write_dataset(path: Path, arrays: Arrays, metadata: Json) -> None:
     """Check the arrays, then write them all or nothing. `path` must not exist."""
     _check_names(arrays, str(path))
     with dataset_writer(path, metadata) as writer:
-        named: dict[str, NDArray[Any]] = {
+        named: dict[str, AnyArray] = {
             name: np.asarray(value, DTYPES[name]) for name, value in arrays.items()
         }
         check_arrays(named, metadata, str(path))
@@ -156,7 +157,7 @@ class DatasetWriter:
         self._lengths += lengths
         self._tasks += [int(task) for task in tasks]
 
-    def finish(self) -> dict[str, NDArray[Any]]:
+    def finish(self) -> dict[str, AnyArray]:
         """Close the files; all arrays, those of rows memory-mapped."""
         num_rows = sum(self._lengths)
         for name, file in self._files.items():
@@ -165,7 +166,7 @@ class DatasetWriter:
             file.close()
         offsets = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
         for name, value in (("episode_offsets", offsets), ("episode_task", self._tasks)):
-            array: NDArray[Any] = np.asarray(value, DTYPES[name])
+            array: AnyArray = np.asarray(value, DTYPES[name])
             np.save(self._directory / f"{name}.npy", array, allow_pickle=False)
         names = (*self._files, *EPISODE_ARRAYS)
         return {name: np.load(self._directory / f"{name}.npy", mmap_mode="r") for name in names}
@@ -184,11 +185,11 @@ class DatasetWriter:
 
 
 @contextmanager
-def dataset_writer(path: Path, metadata: Mapping[str, Any]) -> Iterator[DatasetWriter]:
+def dataset_writer(path: Path, metadata: Json) -> Iterator[DatasetWriter]:
     """Append episodes, sorted by task; they are checked at the end: `path` is whole or absent."""
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
-    full: dict[str, Any] = {**metadata, "schema_version": SCHEMA_VERSION, "sha256": {}}
+    full: Json = {**metadata, "schema_version": SCHEMA_VERSION, "sha256": {}}
     _check_metadata(full, "The metadata", "Name the family and its number of tasks.")
     with atomic_directory(path) as directory:
         writer = DatasetWriter(directory)
@@ -209,7 +210,7 @@ def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
     """Open and verify a dataset; with a `spec`, also that its shapes are the family's."""
     metadata = read_metadata(path)
     _check_names(metadata["sha256"], str(path))
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, AnyArray] = {}
     for name, checksum in metadata["sha256"].items():
         file = path / f"{name}.npy"
         if not file.is_file():
@@ -227,14 +228,14 @@ def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
 _REMEDY = "Copy the dataset again, or collect it anew with `idaq collect`."
 
 
-def fingerprint(metadata: Mapping[str, Any]) -> str:
+def fingerprint(metadata: Json) -> str:
     """The fingerprint of the dataset that this is the metadata of."""
     hashes = metadata["sha256"]
     text = "\n".join(f"{name} {hashes[name]}" for name in sorted(hashes))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> Json:
     """What a dataset says of itself; the arrays are not touched."""
     if not path.is_dir():
         raise IdaqError(
@@ -259,7 +260,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return metadata
 
 
-def _check_metadata(metadata: Mapping[str, Any], where: str, remedy: str) -> None:
+def _check_metadata(metadata: Json, where: str, remedy: str) -> None:
     for key, kind in (("family", str), ("num_tasks", int), ("sha256", dict)):
         if not isinstance(metadata.get(key), kind):
             raise IdaqError(f"{where} has no usable '{key}': {metadata.get(key)!r}.", remedy)
@@ -284,9 +285,7 @@ def _file_hash(file: Path) -> str:
     return digest.hexdigest()
 
 
-def check_arrays(
-    arrays: Arrays, metadata: Mapping[str, Any], where: str, spec: Spec | None = None
-) -> None:
+def check_arrays(arrays: Arrays, metadata: Json, where: str, spec: Spec | None = None) -> None:
     """Everything that training relies on, or an error that names the array."""
     for name, value in arrays.items():
         if value.dtype != DTYPES[name]:

@@ -1,13 +1,12 @@
 """What a dataset returned, task by task: the scale on which an agent's returns are read."""
 
-from typing import Any
-
 import numpy as np
 
+from idaq.config import Json
 from idaq.storage.dataset import Dataset
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
+def describe(dataset: Dataset) -> Json:
     """Per task: episodes and mean return and, where success is recorded, the same of successes.
 
     Those are the scripted expert's own where it did not log the data.
@@ -16,7 +15,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     success = dataset.episode_success()
     num_episodes = np.bincount(task, minlength=dataset.num_tasks)
     total = np.bincount(task, weights=returns, minlength=dataset.num_tasks)
-    description: dict[str, Any] = {
+    description: Json = {
         "quality": dataset.metadata.get("quality"),
         "mean_return": float(returns.mean()),
         "episodes": num_episodes.tolist(),
@@ -34,7 +33,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     return description
 
 
-def successful_return(description: dict[str, Any], tasks: list[int]) -> float | None:
+def successful_return(description: Json, tasks: list[int]) -> float | None:
     """The mean return of the successful episodes of some tasks; None where there are none."""
     if "successes" not in description:
         return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from idaq.config import Json
 from idaq.storage.atomic import atomic_file, writing
 
 FILE_NAME = "metrics.jsonl"
@@ -51,7 +52,7 @@ class MetricsLog:
             with writing(self._file.parent / EVENT_FILE_NAME):
                 self._events.close()
 
-    def _write_event(self, row: dict[str, Any]) -> None:
+    def _write_event(self, row: Json) -> None:
         if self._events is None:
             return
         from tensorboard.compat.proto.event_pb2 import Event
@@ -67,11 +68,11 @@ class MetricsLog:
         self._events.flush()
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Json) -> str:
     return json.dumps(row) + "\n"
 
 
-def read_metrics(file: Path) -> list[dict[str, Any]]:
+def read_metrics(file: Path) -> list[Json]:
     """All whole lines; a last line that was cut off is not one."""
     if not file.is_file():
         return []

@@ -26,7 +26,7 @@ Where it departs from the authors' description:
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -46,12 +46,29 @@ from idaq.algos.data import (
 from idaq.algos.entries import BELIEF
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
-from idaq.learners.base import LearnerConfig, LearnerEntry, learner_of
+from idaq.learners.base import AnyLearner, LearnerConfig, learner_of
 from idaq.learners.losses import gaussian_kl
 from idaq.learners.sac_brac import SacBracConfig
-from idaq.nets import vae
+from idaq.nets import mlp, vae
 from idaq.settings import AlgorithmConfig
-from idaq.types import Array, Episodes, PyTree, Spec, Transition
+from idaq.types import (
+    Action,
+    Array,
+    Carry,
+    Episodes,
+    Hypotheses,
+    Hypothesis,
+    Key,
+    Mask,
+    Metrics,
+    OptState,
+    Params,
+    Places,
+    PyTree,
+    Scalar,
+    Spec,
+    Transition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +109,15 @@ class BorelConfig(AlgorithmConfig):
 
 class Vae(NamedTuple):
     encoder: vae.Encoder
-    decoder: PyTree
+    decoder: mlp.Layers
 
 
 class State(NamedTuple):
     """Everything that training carries from one update to the next."""
 
     vae: Vae
-    vae_opt: PyTree
-    learner: Any
+    vae_opt: OptState
+    learner: PyTree
     normaliser: Normaliser
 
 
@@ -108,18 +125,18 @@ class Agent(NamedTuple):
     """What adaptation needs."""
 
     encoder: vae.Encoder
-    policy: PyTree
+    policy: Params
     normaliser: Normaliser
-    prior: Any  # [num_train_tasks, memory_dim]
-    logged_return: Any  # [], mean of the training tasks' episodes
+    prior: Hypotheses  # [num_train_tasks, memory_dim]
+    logged_return: Scalar  # [], mean of the training tasks' episodes
 
 
 class Sequences(NamedTuple):
     """Episodes of one task one after the other, in the networks' units, [num, steps, ...]."""
 
     rows: Transition
-    next_state: Any  # [num, steps, obs_dim]: after an episode's end, the start of the next one
-    valid: Any  # [num, steps]
+    next_state: jax.Array  # [num, steps, obs_dim]; at an episode's end, the next one's start
+    valid: jax.Array  # [num, steps]
 
 
 @dataclass(frozen=True)
@@ -149,7 +166,7 @@ class Borel:
     def relabels(self) -> bool:
         return self.config.relabel
 
-    def init(self, data: TrainData, key: Array) -> State:
+    def init(self, data: TrainData, key: Key) -> State:
         """Fresh networks; the normaliser is the training tasks' or none."""
         config, spec = self.config, self.spec
         encoder_key, decoder_key, learner_key = jax.random.split(key, 3)
@@ -174,7 +191,7 @@ class Borel:
             normaliser=choose_normaliser(config, data),
         )
 
-    def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
+    def update(self, state: State, data: TrainData, key: Key) -> tuple[State, Metrics]:
         """One update of the auto-encoder or, in the second phase, of the learner."""
         tasks_key, sequences_key, update_key = jax.random.split(key, 3)
         tasks = sample_tasks(data, self.config.meta_batch_size, tasks_key)
@@ -186,7 +203,7 @@ class Borel:
     def finish(self, state: State, data: TrainData) -> Agent:
         """The agent; its prior is the memory after one sequence of every training task."""
 
-        def read_task(task: Array) -> Any:
+        def read_task(task: Places) -> Hypothesis:
             episodes = data.episodes.task_start[task] + jnp.arange(self.config.sequence_episodes)
             last = data.episodes.task_start[task] + data.episodes.task_count[task] - 1
             rows, valid = self._episodes_at(data, jnp.minimum(episodes, last)[None])
@@ -207,7 +224,7 @@ class Borel:
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
 
-    def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
+    def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
         """The memory after the last kept episodes, in their order; that of nothing if none is.
 
         It reads as many as leave room for one more in a training sequence.
@@ -219,38 +236,36 @@ class Borel:
         flat = [x.reshape(-1, *x.shape[2:]) for x in (*rows[:3], valid)]
         return vae.unroll(agent.encoder, *flat)[-1]
 
-    def prior(self, agent: Agent) -> Any:
+    def prior(self, agent: Agent) -> Hypotheses:
         return agent.prior
 
-    def logged_return(self, agent: Agent) -> Any:
+    def logged_return(self, agent: Agent) -> Scalar:
         return agent.logged_return
 
-    def read(self, agent: Agent, episode: Episodes, hypothesis: Array) -> Any:
+    def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         raise IdaqError("BOReL has nothing that judges episodes.", "Choose another method.")
 
-    def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         """(memory, the last observation and action, which wait for their reward)."""
         return hypothesis, jnp.zeros(self.spec.obs_dim), jnp.zeros(self.spec.action_dim)
 
     def act(
-        self, agent: Agent, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         memory, obs = carry[0], agent.normaliser.obs(obs)
         augmented = _augment(obs, *vae.belief(agent.encoder, memory))
         action = self._learner.act(agent.policy, augmented, augmented[:0])
         return unscale_action(self.spec, action), (memory, obs, action)
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         memory, obs, action = carry
         reward = agent.normaliser.reward(reward)
         return vae.advance(agent.encoder, memory, obs, action, reward), obs, action
 
     # --- Training ---
 
-    def _update_vae(
-        self, state: State, sequences: Sequences, key: Array
-    ) -> tuple[State, dict[str, Any]]:
-        def loss(networks: Vae) -> tuple[Any, dict[str, Any]]:
+    def _update_vae(self, state: State, sequences: Sequences, key: Key) -> tuple[State, Metrics]:
+        def loss(networks: Vae) -> tuple[Scalar, Metrics]:
             reconstruction, kl = self.elbo_terms(networks, sequences, key)
             total = reconstruction + self.config.kl_weight * kl
             return total, {"vae_loss": total, "reconstruction": reconstruction, "kl": kl}
@@ -260,7 +275,7 @@ class Borel:
         step, vae_opt = optimiser.update(grad, state.vae_opt)
         return state._replace(vae=optax.apply_updates(state.vae, step), vae_opt=vae_opt), metrics
 
-    def elbo_terms(self, networks: Vae, sequences: Sequences, key: Array) -> tuple[Any, Any]:
+    def elbo_terms(self, networks: Vae, sequences: Sequences, key: Key) -> tuple[Scalar, Scalar]:
         """The two terms of the bound, averaged over prefixes and sequences.
 
         Per prefix: the squared errors of all rewards of the sequence, summed, and the divergence
@@ -292,8 +307,8 @@ class Borel:
         return reconstruction, gaussian_kl(mean, log_variance, *before).mean()
 
     def _update_learner(
-        self, state: State, sequences: Sequences, key: Array
-    ) -> tuple[State, dict[str, Any]]:
+        self, state: State, sequences: Sequences, key: Key
+    ) -> tuple[State, Metrics]:
         config = self.config
         rows_key, learner_key = jax.random.split(key)
         memories = self._memories(state.vae.encoder, sequences)
@@ -314,7 +329,7 @@ class Borel:
         )
         return state._replace(learner=learner), metrics
 
-    def _sample(self, state: State, data: TrainData, tasks: Array, key: Array) -> Sequences:
+    def _sample(self, state: State, data: TrainData, tasks: Places, key: Key) -> Sequences:
         """A sequence of random episodes of each task, relabelled ones of other tasks among them."""
         config, index = self.config, data.episodes
         episode_key, source_key, share_key = jax.random.split(key, 3)
@@ -329,7 +344,7 @@ class Borel:
             rows = rows._replace(reward=self._reward_of(data, tasks, rows))
         return _in_a_row(normalise_rows(state.normaliser, rows), valid)
 
-    def _episodes_at(self, data: TrainData, episodes: Array) -> tuple[Transition, Any]:
+    def _episodes_at(self, data: TrainData, episodes: Places) -> tuple[Transition, jax.Array]:
         """The rows of episodes [..., horizon, ...], and which of them took place."""
         step = jnp.arange(self.spec.horizon)
         length = data.episodes.length[episodes][..., None]
@@ -338,7 +353,7 @@ class Borel:
         )
         return rows, step < length
 
-    def _reward_of(self, data: TrainData, tasks: Array, rows: Transition) -> Any:
+    def _reward_of(self, data: TrainData, tasks: Places, rows: Transition) -> jax.Array:
         """What each task's own reward function gives for rows [tasks, episodes, horizon, ...]."""
         if data.reward_of is None:
             raise IdaqError(
@@ -350,24 +365,24 @@ class Borel:
             one = jax.vmap(one, in_axes=(task_axis, 0, 0, 0))
         return one(tasks, rows.obs, unscale_action(self.spec, rows.action), rows.next_obs)
 
-    def _memories(self, encoder: vae.Encoder, sequences: Sequences) -> Any:
+    def _memories(self, encoder: vae.Encoder, sequences: Sequences) -> jax.Array:
         rows = sequences.rows
         return vae.unroll(encoder, rows.obs, rows.action, rows.reward, sequences.valid)
 
-    def _agent(self, state: State, prior: Any, logged_return: Any) -> Agent:
+    def _agent(self, state: State, prior: Hypotheses, logged_return: Scalar) -> Agent:
         policy = self._learner.trained_policy(self.config.learner, state.learner)
         return Agent(state.vae.encoder, policy, state.normaliser, prior, logged_return)
 
     @property
-    def _learner(self) -> LearnerEntry:
+    def _learner(self) -> AnyLearner:
         return learner_of(self.config.learner)
 
 
-def _augment(obs: Array, mean: Array, log_variance: Array) -> Any:
+def _augment(obs: Array, mean: Array, log_variance: Array) -> jax.Array:
     return jnp.concatenate([obs, mean, log_variance], axis=-1)
 
 
-def _in_a_row(rows: Transition, valid: Array) -> Sequences:
+def _in_a_row(rows: Transition, valid: jax.Array) -> Sequences:
     """[num, episodes, horizon, ...] to [num, episodes * horizon, ...]."""
     is_end = valid & ~jnp.pad(valid[:, :, 1:], ((0, 0), (0, 0), (0, 1)))
     follows = jnp.arange(valid.shape[1]) < valid.shape[1] - 1
@@ -380,7 +395,7 @@ def _in_a_row(rows: Transition, valid: Array) -> Sequences:
     return flat
 
 
-def _some(key: Array, num: int, wanted: int) -> Any:
+def _some(key: Key, num: int, wanted: int) -> Places:
     """`wanted` different places of `num` at random; all of them in order where it is 0 or more."""
     if wanted == 0 or wanted >= num:
         return jnp.arange(num)

@@ -6,7 +6,7 @@ tell values apart that actions alone do not. `idaq.algos.macaw.outer` is the out
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,9 @@ import optax
 from idaq.config import MAX_SIZE, require
 from idaq.learners.losses import advantage_weights, weighted_mean
 from idaq.nets import critic, mlp, weight_transform
+from idaq.nets.weight_transform import Flat, Layer
 from idaq.settings import AlgorithmConfig
-from idaq.types import Array, PyTree, Spec
+from idaq.types import Action, OptState, Scalar, Spec, Vector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,33 +58,33 @@ class MacawConfig(AlgorithmConfig):
 class Networks(NamedTuple):
     """The initialisation: weight-transform layers, and the advantage head."""
 
-    policy: PyTree
-    advantage: PyTree
-    value: PyTree
+    policy: list[Layer]
+    advantage: mlp.Layers
+    value: list[Layer]
 
 
 class Rates(NamedTuple):
     """How the inner step is taken: learned."""
 
-    policy: PyTree  # one number per tensor
-    value: PyTree
-    advantage_weight: Any
+    policy: list[Layer]  # one number per tensor
+    value: list[Layer]
+    advantage_weight: Scalar
 
 
 class Logged(NamedTuple):
     """Rows of one task in the networks' units."""
 
-    obs: Any  # [n, obs_dim]
-    action: Any  # [n, action_dim]
-    target: Any  # [n], the return from there on
-    weight: Any  # [n], 0 leaves a row out
+    obs: jax.Array  # [n, obs_dim]
+    action: jax.Array  # [n, action_dim]
+    target: Vector  # [n], the return from there on
+    weight: Vector  # [n], 0 leaves a row out
 
 
 class Adapted(NamedTuple):
     """The emitted weights of every layer, each flat, after some steps."""
 
-    policy: list[Any]
-    value: list[Any]
+    policy: Flat
+    value: Flat
 
 
 def emit(networks: Networks) -> Adapted:
@@ -106,26 +107,26 @@ class InnerLoop:
     def value_sizes(self) -> tuple[int, ...]:
         return (self.spec.obs_dim, *self.config.hidden, 1)
 
-    def policy(self, flat: list[Any], obs: Array) -> tuple[Any, Any]:
+    def policy(self, flat: Flat, obs: jax.Array) -> tuple[jax.Array, Action]:
         """The last hidden layer, and the mean action in [-1, 1]."""
         layers = weight_transform.as_mlp(flat, self.policy_sizes)
         features = jax.nn.relu(mlp.apply(layers[:-1], obs))
         return features, jnp.tanh(mlp.apply(layers[-1:], features))
 
-    def value(self, flat: list[Any], obs: Array) -> Any:
+    def value(self, flat: Flat, obs: jax.Array) -> Vector:
         layers = weight_transform.as_mlp(flat, self.value_sizes)
         return critic.v_value(layers, obs, obs[..., :0])
 
-    def value_loss(self, flat: list[Any], rows: Logged) -> Any:
+    def value_loss(self, flat: Flat, rows: Logged) -> Scalar:
         return weighted_mean(jnp.square(self.value(flat, rows.obs) - rows.target), rows.weight)
 
-    def policy_loss(self, networks: Adapted, rows: Logged) -> Any:
+    def policy_loss(self, networks: Adapted, rows: Logged) -> Scalar:
         """Advantage-weighted regression, without the advantage head."""
         advantage = rows.target - self.value(networks.value, rows.obs)
         _, mean = self.policy(networks.policy, rows.obs)
         return self._regression(mean, advantage, rows)
 
-    def _regression(self, mean: Array, advantage: Array, rows: Logged) -> Any:
+    def _regression(self, mean: Action, advantage: Vector, rows: Logged) -> Scalar:
         config = self.config
         weights = advantage_weights(advantage, rows.weight, config.temperature, config.max_weight)
         distance = jnp.square(rows.action - mean).sum(axis=-1)
@@ -137,7 +138,7 @@ class InnerLoop:
         value = weight_transform.step(networks.value, rates.value, value_grad)
         advantage = jax.lax.stop_gradient(rows.target - self.value(value, rows.obs))
 
-        def policy_loss(flat: list[Any]) -> Any:
+        def policy_loss(flat: Flat) -> Scalar:
             features, mean = self.policy(flat, rows.obs)
             inputs = jnp.concatenate([features, rows.action], axis=-1)
             error = jnp.square(mlp.apply(networks.advantage, inputs)[..., 0] - advantage)
@@ -153,10 +154,10 @@ class InnerLoop:
         """Further steps of the emitted weights, by Adam, without the advantage head."""
         optimiser = optax.adam(learning_rate)
 
-        def loss(adapted: Adapted) -> Any:
+        def loss(adapted: Adapted) -> Scalar:
             return self.value_loss(adapted.value, rows) + self.policy_loss(adapted, rows)
 
-        def one_step(_: Array, loop: Any) -> Any:
+        def one_step(_: Scalar, loop: tuple[Adapted, OptState]) -> tuple[Adapted, OptState]:
             adapted, opt = loop
             step, opt = optimiser.update(jax.grad(loss)(adapted), opt)
             return optax.apply_updates(adapted, step), opt

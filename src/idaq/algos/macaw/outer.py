@@ -21,7 +21,7 @@ Where it departs from the authors' description:
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -45,14 +45,29 @@ from idaq.algos.macaw.inner import Adapted, InnerLoop, Logged, MacawConfig, Netw
 from idaq.errors import IdaqError
 from idaq.learners.losses import discounted_returns
 from idaq.nets import mlp, weight_transform
-from idaq.types import Array, Episodes, PyTree, Spec
+from idaq.types import (
+    Action,
+    Carry,
+    Episodes,
+    Hypotheses,
+    Hypothesis,
+    Key,
+    Mask,
+    Metrics,
+    OptState,
+    Places,
+    PyTree,
+    Scalar,
+    Spec,
+    Vector,
+)
 
 
 class Returns(NamedTuple):
     """What returns are standardised by."""
 
-    mean: Any
-    std: Any
+    mean: Scalar
+    std: Scalar
 
 
 class State(NamedTuple):
@@ -60,9 +75,9 @@ class State(NamedTuple):
 
     networks: Networks
     rates: Rates  # before the softplus that keeps them positive
-    policy_opt: PyTree  # of the policy and the advantage head
-    value_opt: PyTree
-    rates_opt: PyTree
+    policy_opt: OptState  # of the policy and the advantage head
+    value_opt: OptState
+    rates_opt: OptState
     normaliser: Normaliser
     returns: Returns
 
@@ -74,8 +89,8 @@ class Agent(NamedTuple):
     rates: Rates
     normaliser: Normaliser
     returns: Returns
-    prior: Any  # [num_train_tasks, num_weights + 1]
-    logged_return: Any  # [], mean of the training tasks' episodes
+    prior: Hypotheses  # [num_train_tasks, num_weights + 1]
+    logged_return: Scalar  # [], mean of the training tasks' episodes
 
 
 @dataclass(frozen=True)
@@ -103,7 +118,7 @@ class Macaw:
     def relabels(self) -> bool:
         return False
 
-    def init(self, data: TrainData, key: Array) -> State:
+    def init(self, data: TrainData, key: Key) -> State:
         """Fresh networks; returns are standardised by the training rows' or not at all."""
         config = self.config
         policy_key, advantage_key, value_key = jax.random.split(key, 3)
@@ -129,7 +144,7 @@ class Macaw:
             returns=_fit_returns(data) if config.normalise else Returns(*_zero_and_one()),
         )
 
-    def update(self, state: State, data: TrainData, key: Array) -> tuple[State, dict[str, Any]]:
+    def update(self, state: State, data: TrainData, key: Key) -> tuple[State, Metrics]:
         """One outer step on some tasks: inner rows follow one another, outer ones are random."""
         config = self.config
         tasks_key, inner_key, outer_key = jax.random.split(key, 3)
@@ -138,10 +153,10 @@ class Macaw:
         outer_places = random_places(data, tasks, config.outer_batch_size, outer_key)
         inner, outer = (self._logged(state, data, p) for p in (inner_places, outer_places))
 
-        def outer_loss(networks: Networks, learned: Rates) -> tuple[Any, dict[str, Any]]:
+        def outer_loss(networks: Networks, learned: Rates) -> tuple[Scalar, Metrics]:
             before, rates = emit(networks), positive(learned)
 
-            def one_task(inner: Logged, outer: Logged) -> dict[str, Any]:
+            def one_task(inner: Logged, outer: Logged) -> Metrics:
                 adapted = self._inner.step(networks, rates, before, inner)
                 return {
                     "value_loss": self._inner.value_loss(adapted.value, outer),
@@ -192,7 +207,7 @@ class Macaw:
         num_rows = int(data.task_count[data.train_tasks].max())
         before, rates = emit(state.networks), positive(state.rates)
 
-        def adapt(task: Array) -> Any:
+        def adapt(task: Places) -> Hypothesis:
             places, is_own = task_places(data, task, num_rows)
             rows = self._logged(state, data, places)._replace(weight=is_own.astype(jnp.float32))
             return self.hypothesis(self._inner.step(state.networks, rates, before, rows), False)
@@ -212,31 +227,31 @@ class Macaw:
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
 
-    def encode(self, agent: Agent, episodes: Episodes, keep: Array) -> Any:
+    def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
         """The policy after the inner step on the kept episodes; the initial one if none is."""
         return self.hypothesis(self.inner_step(agent, episodes, keep), False)
 
-    def prior(self, agent: Agent) -> Any:
+    def prior(self, agent: Agent) -> Hypotheses:
         return agent.prior
 
-    def logged_return(self, agent: Agent) -> Any:
+    def logged_return(self, agent: Agent) -> Scalar:
         return agent.logged_return
 
-    def read(self, agent: Agent, episode: Episodes, hypothesis: Array) -> Any:
+    def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         raise IdaqError("MACAW has nothing that judges episodes.", "Choose another method.")
 
-    def init_carry(self, agent: Agent, hypothesis: PyTree) -> PyTree:
+    def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
         return ()
 
     def act(
-        self, agent: Agent, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array
-    ) -> tuple[Any, PyTree]:
+        self, agent: Agent, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
+    ) -> tuple[Action, Carry]:
         flat = weight_transform.split(hypothesis[:-1], self._inner.policy_sizes)
         _, mean = self._inner.policy(flat, agent.normaliser.obs(obs))
         action = mean + hypothesis[-1] * jax.random.normal(key, mean.shape)
         return unscale_action(self.spec, jnp.clip(action, -1.0, 1.0)), carry
 
-    def take_reward(self, agent: Agent, carry: PyTree, reward: Array) -> PyTree:
+    def take_reward(self, agent: Agent, carry: Carry, reward: Scalar) -> Carry:
         return carry
 
     # --- What gradient-based adapters use ---
@@ -245,7 +260,7 @@ class Macaw:
         """The networks before any step."""
         return emit(agent.networks)
 
-    def inner_step(self, agent: Agent, episodes: Episodes, keep: Array) -> Adapted:
+    def inner_step(self, agent: Agent, episodes: Episodes, keep: Mask) -> Adapted:
         """One step of V and policy on the kept episodes [num, horizon, ...]."""
         rows = self._own_rows(agent, episodes, keep)
         return self._inner.step(agent.networks, agent.rates, emit(agent.networks), rows)
@@ -255,7 +270,7 @@ class Macaw:
         agent: Agent,
         adapted: Adapted,
         episodes: Episodes,
-        keep: Array,
+        keep: Mask,
         num_steps: int,
         learning_rate: float,
     ) -> Adapted:
@@ -263,7 +278,7 @@ class Macaw:
         rows = self._own_rows(agent, episodes, keep)
         return self._inner.fine_tune(adapted, rows, num_steps, learning_rate)
 
-    def hypothesis(self, adapted: Adapted, explores: Array | bool) -> Any:
+    def hypothesis(self, adapted: Adapted, explores: Scalar | bool) -> Hypothesis:
         """A policy's weights and the standard deviation of its actions in one vector."""
         std = jnp.where(explores, self.config.action_std, 0.0)
         return weight_transform.join([*adapted.policy, std[None]])
@@ -272,19 +287,19 @@ class Macaw:
     def _inner(self) -> InnerLoop:
         return InnerLoop(self.config, self.spec)
 
-    def _logged(self, state: State, data: TrainData, places: Array) -> Logged:
-        target = (data.return_to_go[places] - state.returns.mean) / state.returns.std
+    def _logged(self, state: State, data: TrainData, places: Places) -> Logged:
+        target = (_returns_to_go(data)[places] - state.returns.mean) / state.returns.std
         obs = state.normaliser.obs(data.rows.obs[places])
         return Logged(obs, data.rows.action[places], target, jnp.ones(places.shape))
 
-    def _own_rows(self, agent: Agent, episodes: Episodes, keep: Array) -> Logged:
+    def _own_rows(self, agent: Agent, episodes: Episodes, keep: Mask) -> Logged:
         """Episodes [num, horizon, ...] as rows [num * horizon, ...]."""
         total = discounted_returns(episodes.reward, episodes.valid, self.config.discount)
         rows = Logged(
             obs=agent.normaliser.obs(episodes.obs),
             action=scale_action(self.spec, episodes.action),
             target=(total - agent.returns.mean) / agent.returns.std,
-            weight=(episodes.valid & keep[:, None]).astype(jnp.float32),
+            weight=(jnp.asarray(episodes.valid) & keep[:, None]).astype(jnp.float32),
         )
         flat: Logged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         return flat
@@ -296,19 +311,25 @@ def positive(learned: Rates) -> Rates:
     return rates
 
 
-def _agent(state: State, prior: Any, logged_return: Any) -> Agent:
+def _agent(state: State, prior: Hypotheses, logged_return: Scalar) -> Agent:
     kept = (state.networks, positive(state.rates), state.normaliser, state.returns)
     return Agent(*kept, prior, logged_return)
 
 
-def _zero_and_one() -> tuple[Any, Any]:
+def _zero_and_one() -> tuple[Scalar, Scalar]:
     return jnp.zeros(()), jnp.ones(())
+
+
+def _returns_to_go(data: TrainData) -> Vector:
+    assert data.return_to_go is not None, "`return_discount` asks for them"
+    return data.return_to_go
 
 
 def _fit_returns(data: TrainData) -> Returns:
     """Mean and standard deviation over the training tasks' rows."""
     weight = is_training_row(data)
     total = jnp.maximum(weight.sum(), 1)
-    mean = jnp.where(weight, data.return_to_go, 0.0).sum() / total
-    squares = jnp.where(weight, jnp.square(data.return_to_go - mean), 0.0).sum()
+    to_go = _returns_to_go(data)
+    mean = jnp.where(weight, to_go, 0.0).sum() / total
+    squares = jnp.where(weight, jnp.square(to_go - mean), 0.0).sum()
     return Returns(mean, jnp.maximum(jnp.sqrt(squares / total), 1e-3))

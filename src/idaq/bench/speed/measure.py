@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.data import EpisodeIndex, SeedData, SharedData, TrainData, identity_normaliser
 from idaq.algos.entries import (
     ALGORITHMS,
-    AlgorithmEntry,
+    AnyAlgorithm,
     SpeedCase,
     default_algorithm,
     label_of,
@@ -36,7 +36,7 @@ from idaq.behaviour.sac import Sac
 from idaq.behaviour.training import run_updates as run_sac_updates
 from idaq.bench.speed.profile import KINDS, seconds_by_kind
 from idaq.bench.speed.stepping import NUM_SIMULATORS, measure_stepping
-from idaq.config import override
+from idaq.config import Json, override
 from idaq.engine.meta_test import evaluate
 from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import make_rollouts
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
     return [*own, *_cases_of_learners(), *_cases_of_families()]
 
 
-def _case(entry: AlgorithmEntry, case: SpeedCase) -> Case:
+def _case(entry: AnyAlgorithm, case: SpeedCase) -> Case:
     label, family = SHAPES[case.group]
     config = resolve(case.preset, family, entry.name)
     config = config if case.with_judge else without_judge(config)
@@ -121,7 +121,10 @@ def _cases_of_families() -> list[Case]:
     ]
 
 
-def measure(num_updates: int) -> dict[str, Any]:
+Result = TypeVar("Result")
+
+
+def measure(num_updates: int) -> Json:
     """All figures as plain values."""
     device = jax.devices()[0]
     learners = [row for case in cases() for row in _measure_case(case, num_updates)]
@@ -145,7 +148,7 @@ def measure(num_updates: int) -> dict[str, Any]:
     }
 
 
-def _measure_case(case: Case, num_updates: int) -> list[dict[str, Any]]:
+def _measure_case(case: Case, num_updates: int) -> list[Json]:
     """One row per phase of the algorithm."""
     phases = [algorithm for _, algorithm in make_algorithm(case.config, case.spec).phases]
     return [
@@ -159,9 +162,7 @@ def _measure_case(case: Case, num_updates: int) -> list[dict[str, Any]]:
     ]
 
 
-def _measure_updates(
-    name: str, case: Case, algorithm: Algorithm, num_updates: int
-) -> dict[str, Any]:
+def _measure_updates(name: str, case: Case, algorithm: Algorithm, num_updates: int) -> Json:
     data, keys = random_data(algorithm.spec), jnp.stack([jax.random.key(0)])
     state = new_state(algorithm, data, keys)
     program = run_updates.lower(algorithm, state, data, keys, 0, 1).compile()
@@ -179,7 +180,7 @@ def _measure_updates(
     return row | _profile(row, program, lambda: program(fresh, data, keys, 0, PROFILED_UPDATES))
 
 
-def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[str, Any]:
+def _profile(row: Json, program: Any, run: Callable[[], object]) -> Json:
     """Where the time of an update goes; on a GPU operations overlap, and it is not said."""
     if jax.devices()[0].platform != "cpu":
         return {"profile": None}
@@ -190,7 +191,7 @@ def _profile(row: dict[str, Any], program: Any, run: Callable[[], Any]) -> dict[
     return {"profile": {"shares": shares, "products_share_of_matmul": rate}}
 
 
-def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
+def _measure_sac(name: str, num_updates: int) -> Json:
     """Updates of the online learner behind behaviour policies, many in one dispatch."""
     family = get_family(name)
     spec = family.spec
@@ -210,11 +211,11 @@ def _measure_sac(name: str, num_updates: int) -> dict[str, Any]:
 def _learner_row(
     name: str,
     shapes: str,
-    run: Callable[[], Any],
+    run: Callable[[], object],
     num_updates: int,
     operations: int | None,
     authors_seconds: float | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """Time `run`, which makes that many updates of so many operations each."""
     before = matmul_gflop_per_second()
     started = time.perf_counter()
@@ -257,7 +258,7 @@ def matmul_gflop_per_second() -> float:
     return 2 * MATMUL_SIZE**3 / seconds / 1e9
 
 
-def _measure_adaptation(num_tasks: int) -> dict[str, Any]:
+def _measure_adaptation(num_tasks: int) -> Json:
     """IDAQ on Point-Robot with a fresh default agent: time per environment step, all included."""
     family = get_family("point-robot")
     algorithm = make_algorithm(resolve("default", family).algorithm, family.spec)
@@ -311,7 +312,7 @@ def random_data(spec: Spec) -> TrainData:
     return TrainData(shared, jax.tree.map(lambda x: x[None], seed))
 
 
-def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
+def _median_seconds(run: Callable[[], object], repeats: int) -> float:
     _finished(run())
     times = []
     for _ in range(repeats):
@@ -321,9 +322,10 @@ def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
     return statistics.median(times)
 
 
-def _finished(result: Any) -> Any:
+def _finished(result: Result) -> Result:
     """Wait for the device."""
-    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+    done: Result = jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+    return done
 
 
 def _peak_memory_mb() -> dict[str, float]:
@@ -334,7 +336,7 @@ def _peak_memory_mb() -> dict[str, float]:
     return peak
 
 
-def speed_tables(result: dict[str, Any]) -> list[Table]:
+def speed_tables(result: Json) -> list[Table]:
     """The same figures for people."""
     learners = _table(
         f"Meta-updates on {result['device']}",

@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -60,7 +59,7 @@ def _kind(opcodes: set[str]) -> str:
     return next((kind for kind, known in KINDS.items() if opcodes & known), "other")
 
 
-def seconds_by_kind(run: Callable[[], Any], program: str) -> dict[str, float]:
+def seconds_by_kind(run: Callable[[], object], program: str) -> dict[str, float]:
     """Run once under the profiler: the time in operations of each kind."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0

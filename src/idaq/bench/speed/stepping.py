@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
 from idaq.behaviour.quality import find_loggers
+from idaq.config import Json
 from idaq.engine.pool import (
     UNIT_EPISODES,
     ExpertUnit,
@@ -17,26 +17,27 @@ from idaq.engine.pool import (
     default_workers,
 )
 from idaq.envs import CHEETAH_VEL, ML1_FAMILIES
+from idaq.types import Episodes
 
 ML1 = "ml1/push"
 UNITS_PER_WORKER = 24
 WARM_UP_UNITS = 4  # per worker: imports, building the simulator, compiling the policy
 
-Units = Callable[[WorkerPool, int], list[Unit]]
+Units = Callable[[WorkerPool, int], list[Unit[Episodes]]]
 
 
-def _ml1_units(pool: WorkerPool, num: int) -> list[Unit]:
+def _ml1_units(pool: WorkerPool, num: int) -> list[Unit[Episodes]]:
     """Episodes of the scripted expert."""
     family = ML1_FAMILIES[ML1]
     return [ExpertUnit(family, n % family.num_tasks, ((0, n, 0),)) for n in range(num)]
 
 
-def _cheetah_units(pool: WorkerPool, num: int) -> list[Unit]:
+def _cheetah_units(pool: WorkerPool, num: int) -> list[Unit[Episodes]]:
     """Episodes of the learned expert, several to a policy call."""
     loggers = find_loggers(CHEETAH_VEL, "expert", None)
     assert loggers is not None
     file = pool.share_agent(loggers.agents[0])
-    units: list[Unit] = []
+    units: list[Unit[Episodes]] = []
     for number in range(num):
         tasks = (number * UNIT_EPISODES + np.arange(UNIT_EPISODES)) % CHEETAH_VEL.num_tasks
         unit = PolicyUnit(
@@ -59,7 +60,7 @@ SIMULATORS: dict[str, tuple[str, Units]] = {  # family: what it needs installed,
 NUM_SIMULATORS = len(SIMULATORS)
 
 
-def measure_stepping() -> list[dict[str, Any]]:
+def measure_stepping() -> list[Json]:
     """Steps per second of experts that log data, for every simulator that is installed."""
     rows = []
     for family, (needs, make_units) in SIMULATORS.items():

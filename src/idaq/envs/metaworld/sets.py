@@ -19,6 +19,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from idaq.envs.family import Info
 from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
 from idaq.envs.metaworld.sawyer_speed import speed_up, speed_up_script
 from idaq.errors import IdaqError
@@ -88,7 +89,7 @@ class Ml1:
     def make_env(self, render_mode: str | None = None) -> "Ml1Env":
         return Ml1Env(self.task_set, render_mode)
 
-    def make_expert(self, env: gymnasium.Env[Any, Any]) -> "Expert":
+    def make_expert(self, env: gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]) -> "Expert":
         simulator = env.unwrapped
         if not isinstance(simulator, Ml1Env):
             raise TypeError(f"the expert of {self.name} needs a simulator of it")
@@ -120,8 +121,8 @@ class Ml1Env(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (ACTION_DIM,), np.float32)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[NDArray[np.float32], Info]:
         super().reset(seed=seed)
         task = int((options or {}).get("task", 0))
         if not 0 <= task < NUM_TASKS:
@@ -132,13 +133,13 @@ class Ml1Env(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     def step(
         self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    ) -> tuple[NDArray[np.float32], float, bool, bool, Info]:
         action = np.minimum(np.maximum(np.asarray(action, np.float32), -1.0), 1.0)
         obs, reward, _, truncated, info = self._env.step(action)
         success = bool(info["success"] > 0)
         return self._visible(obs), float(reward), False, bool(truncated), {"success": success}
 
-    def render(self) -> Any:
+    def render(self) -> NDArray[np.uint8] | None:
         """The scene as pixels, [FRAME_SIZE, FRAME_SIZE, 3]; the goal is shown as a ball."""
         if self.render_mode is None:
             return None
@@ -211,7 +212,7 @@ class ScriptedExpert:
         self._hold_at: NDArray[np.float32] | None = None
 
     def act(
-        self, obs: NDArray[np.float32], info: dict[str, Any], rng: np.random.Generator
+        self, obs: NDArray[np.float32], info: Info, rng: np.random.Generator
     ) -> NDArray[np.float32]:
         self._successes = self._successes + 1 if info["success"] else 0
         hand = obs[:3]
