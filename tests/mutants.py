@@ -28,9 +28,9 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 ROOMS = {  # sources below src/idaq, and tests: a directory, and the contract that it keeps
     "adapt": ("adapt", "adapt", "contract/test_adapter.py"),
     "algos": ("algos", "algos", "contract/test_algorithm.py"),
-    "objectives": ("objectives", "objectives"),
+    "objectives": ("objectives", "objectives", "algos/test_focal.py", "algos/test_op_cl.py"),
     "learners": ("learners", "learners"),
-    "judges": ("judges", "judges"),
+    "judges": ("judges", "judges", "algos/test_focal.py"),
     "storage": ("storage", "storage"),
     "summary": ("runs/summary.py", "runs"),
 }
