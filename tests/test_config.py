@@ -189,3 +189,28 @@ def test_paper_preset_follows_the_papers_table() -> None:
         assert (adapt.keep_percent, adapt.episodes_per_hypothesis) == (10.0, 1)
         assert (adapt.reference, adapt.num_candidates) == ("farthest", 20)
         assert (adapt.accept, adapt.final) == ("threshold", "posterior")
+
+
+def test_a_component_of_another_kind_keeps_what_both_have() -> None:
+    changed: Any = override(RUN, "algorithm.learner.kind=td3-bc")
+    before: Any = RUN.algorithm
+    learner = changed.algorithm.learner
+    assert isinstance(learner, Td3BcConfig)
+    assert (learner.hidden, learner.discount) == (
+        before.learner.hidden,
+        before.learner.discount,
+    )
+    assert override(changed, "algorithm.learner.kind=td3-bc") == changed
+    with pytest.raises(IdaqError, match=r"no learner 'td3_bc'\. Did you mean 'td3-bc'"):
+        override(RUN, "algorithm.learner.kind=td3_bc")
+
+
+def test_settings_that_have_moved_are_set_by_their_first_names() -> None:
+    for name in ("algorithm.fine_tuning_steps", "adapt.fine_tuning_steps"):
+        changed: Any = override(RUN, f"{name}=7")
+        assert changed.adapt.fine_tuning_steps == 7
+    saved = to_dict(RUN)
+    assert "fine_tuning_steps" not in saved["adapt"], "left out where it has its default"
+    saved["algorithm"]["fine_tuning_steps"] = 9
+    assert from_dict(RunConfig, saved).adapt.fine_tuning_steps == 9
+    assert override(RUN, "algorithm.judge.size=3") == override(RUN, "algorithm.ensemble.size=3")

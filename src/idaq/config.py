@@ -151,8 +151,9 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
     current, hint = getattr(config, name), typing.get_type_hints(type(config))[name]
     if len(path) == 1:
         return dataclasses.replace(config, **{name: _parse(hint, value, full)})
-    if path[1:] == ["kind"] and (choices := _choices(hint)) and value in choices:
-        return dataclasses.replace(config, **{name: _of_kind(choices[value], current)})
+    if path[1:] == ["kind"] and (sort := _sort_of(hint)) is not None:
+        entry = registry_of(sort.registry).get_entry(str(value))
+        return dataclasses.replace(config, **{name: _of_kind(entry.config, current)})
     if not dataclasses.is_dataclass(current):
         raise IdaqError(
             f"'{full}' goes deeper than '{path[0]}', which is {current!r}.",
@@ -161,12 +162,12 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
     return dataclasses.replace(config, **{name: _override(current, path[1:], value, full)})
 
 
-def _choices(hint: object) -> Mapping[str, type[Component]]:
-    """The kinds of component that a field of that type may hold, if it is of components."""
+def _sort_of(hint: Any) -> type[Component] | None:
+    """The sort of component that a field of that type may hold, if it is of components."""
     for each in typing.get_args(hint) or (hint,):
         if isinstance(each, type) and issubclass(each, Component) and not _is_kind(each):
-            return each.choices()
-    return {}
+            return each
+    return None
 
 
 def _is_kind(hint: object) -> bool:
