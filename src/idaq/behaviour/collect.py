@@ -21,6 +21,7 @@ from idaq.envs.family import (
     HostFamily,
     JaxFamily,
     TaskFamily,
+    check_environment,
     check_seed,
     is_host_family,
     is_jax_family,
@@ -85,8 +86,7 @@ def collect(
     check_collection(trajectories, seed)
     if path.exists():
         raise IdaqError(f"'{path}' exists already.", "Choose another directory or remove it.")
-    if is_host_family(family):
-        family.check_simulator()
+    check_environment(family)
     find_device()
     loggers = find_loggers(family, quality, policies)
     with nullcontext(pool) if pool is not None else WorkerPool() as workers:

@@ -44,7 +44,13 @@ from idaq.engine.provenance import find_provenance
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.updates import repeat
 from idaq.envs import get_family
-from idaq.envs.family import TaskFamily, check_seed, has_scripted_expert, is_host_family
+from idaq.envs.family import (
+    TaskFamily,
+    check_environment,
+    check_seed,
+    has_scripted_expert,
+    is_host_family,
+)
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
 from idaq.storage.atomic import remove
@@ -205,8 +211,7 @@ def train_policies(
     check_seed(seed)
     if minutes is not None and not minutes >= 0:
         raise IdaqError(f"`minutes` is {minutes}.", "Give 0 or more.")
-    if is_host_family(family):
-        family.check_simulator()
+    check_environment(family)
     if config.demonstration_rounds and not has_scripted_expert(family):
         raise IdaqError(
             f"'{family.name}' has no scripted expert to demonstrate anything.",

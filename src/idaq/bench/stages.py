@@ -20,7 +20,7 @@ from idaq.bench.probe import write_probe
 from idaq.bench.status import curve_file, is_current, probe_file, status_of
 from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
-from idaq.envs.family import is_host_family
+from idaq.envs.family import check_environment
 from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adapt, rollouts_of
 from idaq.runs.run import Run
@@ -60,8 +60,7 @@ class CellWork:
     def prepare(self) -> None:
         """The data, collected if it is not there yet."""
         family, place = get_family(self.cell.family), data_place(self.results, self.cell)
-        if is_host_family(family):
-            family.check_simulator()
+        check_environment(family)
         with self._data_lock():
             if not place.is_dir():
                 self.say("collecting", 0.0)

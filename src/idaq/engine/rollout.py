@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from idaq.engine.policy import Policy
 from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool
-from idaq.envs.family import HostFamily, JaxFamily, TaskFamily, is_host_family, is_jax_family
+from idaq.envs.family import (
+    HostFamily,
+    JaxFamily,
+    TaskFamily,
+    check_environment,
+    is_host_family,
+    is_jax_family,
+)
 from idaq.types import AnyArray, Array, Episodes, Key, Params, Places, PyTree, Scalar
 
 
@@ -74,6 +81,7 @@ def make_rollouts(
     family: TaskFamily, policy: Policy, pool: WorkerPool | None = None
 ) -> "ScannedRollouts | HostRollouts":
     """The engine of a family; a host family needs the pool."""
+    check_environment(family)
     if is_jax_family(family):
         return ScannedRollouts(family, policy)
     if not is_host_family(family) or pool is None:

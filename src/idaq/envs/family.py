@@ -152,6 +152,17 @@ def traits_of(family: TaskFamily) -> Traits:
     )
 
 
+def check_environment(family: TaskFamily) -> None:
+    """Refuse a family that cannot be acted in, and one whose simulator is not installed."""
+    if not traits_of(family).has_environment:
+        raise IdaqError(
+            f"'{family.name}' has no environment.",
+            "Its agents can be trained on logs, and act in a loop of your own.",
+        )
+    if is_host_family(family):
+        family.check_simulator()
+
+
 def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
     """Whether the family's episodes are run by worker processes."""
     return hasattr(family, "make_env")

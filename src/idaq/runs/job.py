@@ -17,7 +17,7 @@ from idaq.behaviour.collect import check_collection, generator
 from idaq.behaviour.quality import find_loggers
 from idaq.config import Json
 from idaq.engine.pool import WorkerPool
-from idaq.envs.family import TaskFamily, is_host_family
+from idaq.envs.family import TaskFamily, check_environment
 from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adapt, check_models, rollouts_of
 from idaq.runs.collect_stage import collect
@@ -60,8 +60,7 @@ class Job:
 
     def checked(self) -> "Job":
         """The job with no more models than its methods need, or an error."""
-        if is_host_family(self.family):
-            self.family.check_simulator()
+        check_environment(self.family)
         kind = self.config.algorithm.kind
         if not self.methods:
             methods = ALGORITHMS.get_entry(kind).default_methods
