@@ -95,7 +95,10 @@ def test_thresholds_agree_with_what_the_adapter_decided(case: str) -> None:
     for seed in range(found["returns"].shape[0]):
         uncertainty, kept = found["uncertainty"][seed], found["kept"][seed]
         own = {name: found[name][seed] for name in ("uncertainty", "kept", "thresholds")}
-        shown = thresholds(own, config.num_reference_episodes)
+        shown = thresholds(own, config)
+        older = {name: value for name, value in own.items() if name != "thresholds"}
+        derived = thresholds(older, config)[:, :-1]
+        np.testing.assert_array_equal(derived, shown[:, :-1], "but for the final one, not judged")
         step = config.episodes_per_hypothesis
         for episode in range(0, config.num_episodes - 1, step):
             value, limit = uncertainty[:, episode], shown[:, episode]

@@ -98,7 +98,7 @@ def test_rows_are_filtered(seen: Visit) -> None:
 
 def test_stepping_through_an_adaptation(seen: Visit, place: Path) -> None:
     raw = results(place, "idaq-return", seed=1)
-    judged_by = thresholds(raw, CONFIG.num_reference_episodes)
+    judged_by = thresholds(raw, CONFIG)
     seen.page.get_by_label("Seed").select_option("1")
     seen.page.get_by_label("Test task").select_option(label=str(TEST_TASKS[2]))
     num = raw["returns"].shape[1]

@@ -16,6 +16,7 @@ from idaq.report import figures
 from idaq.report.page import write_page
 from idaq.runs.results import load_results, thresholds
 from idaq.runs.run import Run
+from idaq.settings import AdaptConfig
 from tests.program import Program, idaq, no_figures
 
 __all__ = ["idaq", "no_figures"]  # fixtures
@@ -48,7 +49,7 @@ def test_a_finished_run_is_read_and_reported(idaq: Program, before: Path, tmp_pa
     page = write_page([before], tmp_path / "page.html")
     assert "IDAQ, prediction error" in page.read_text()
     results = load_results(before, METHOD, 0)
-    shown = thresholds(results, 2)
+    shown = thresholds(results, AdaptConfig(num_reference_episodes=2, num_iterative_episodes=2))
     np.testing.assert_array_equal(
         results["kept"][:, :2], results["uncertainty"][:, :2] <= shown[:, :2]
     )

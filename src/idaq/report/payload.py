@@ -22,6 +22,7 @@ from idaq.runs.results import adaptation_config, thresholds
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_intervals
 from idaq.runs.summary import data_quality, summary_of
+from idaq.settings import AdaptConfig
 from idaq.storage.checked import read_object
 from idaq.storage.metrics import FILE_NAME, read_metrics
 from idaq.types import AnyArray
@@ -150,14 +151,11 @@ def _method(run: RunDir, name: str, look: style.Look, seeds: list[int], budget: 
         "judged": "uncertainty" in found[0],
         "curve": [round(float(value), 4) for value in means.mean(axis=0)],
         "band": intervals.round(4).tolist(),
-        "seeds": [
-            _seed(each, config.num_reference_episodes, budget, place == 0)
-            for place, each in enumerate(found)
-        ],
+        "seeds": [_seed(each, config, budget, place == 0) for place, each in enumerate(found)],
     }
 
 
-def _seed(arrays: dict[str, AnyArray], num_reference: int, budget: Budget, is_first: bool) -> Json:
+def _seed(arrays: dict[str, AnyArray], config: AdaptConfig, budget: Budget, is_first: bool) -> Json:
     """Every episode of one seed: [tasks, episodes]."""
     seed: Json = {
         "tasks": arrays["tasks"].tolist(),
@@ -169,7 +167,7 @@ def _seed(arrays: dict[str, AnyArray], num_reference: int, budget: Budget, is_fi
         seed["success"] = _bytes(arrays["success"])
     if "uncertainty" in arrays:
         seed["uncertainty"] = _floats(arrays["uncertainty"])
-        seed["threshold"] = _floats(thresholds(arrays, num_reference))
+        seed["threshold"] = _floats(thresholds(arrays, config))
     positions = arrays.get("observations")
     if positions is not None and positions.shape[-1] == 2:
         packed = pack_positions(positions)

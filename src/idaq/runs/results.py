@@ -44,15 +44,24 @@ def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.
     return np.where(np.isfinite(kept), kept, np.nan)
 
 
-def thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
+def thresholds(results: RawResults, config: AdaptConfig) -> NDArray[np.float64]:
     """What every episode was judged by, [tasks, episodes].
 
-    Older results do not say; for them it is what the reference stage set.
+    Older results do not say. For them it is what the reference stage set; where only improvements
+    were accepted, each of them tightened it for the episodes that followed.
     """
     if "thresholds" in results:
         return results["thresholds"]
+    num_reference, repeats = config.num_reference_episodes, config.episodes_per_hypothesis
+    uncertainty, kept = results["uncertainty"], results["kept"]
     set_once = reference_thresholds(results, num_reference)
-    return np.repeat(set_once[:, None], results["uncertainty"].shape[1], axis=1)
+    judged_by = np.repeat(set_once[:, None], uncertainty.shape[1], axis=1)
+    if config.accept == "improvement":
+        best = np.minimum.accumulate(np.where(kept, uncertainty, np.inf), axis=1)
+        for episode in range(num_reference, uncertainty.shape[1]):
+            before = (episode - num_reference) // repeats * repeats + num_reference - 1
+            judged_by[:, episode] = np.minimum(set_once, best[:, before])
+    return judged_by
 
 
 def save_arrays(file: Path, arrays: dict[str, Any]) -> None:
