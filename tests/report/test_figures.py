@@ -346,7 +346,7 @@ def test_titles_and_labels_name_what_is_unusual(full_run: RunDir) -> None:
     run = load_run(full_run)
     assert run.example_title.startswith("point-robot, seed 0, test task ")
     other = replace(run, quality="medium", algo="op-cl")
-    assert other.example_title.startswith("point-robot, medium data, op-cl, seed 0, test task ")
+    assert other.example_title.startswith("point-robot, medium data, OP+CL, seed 0, test task ")
     assert style.looks(["posterior"])["posterior"].label == "posterior (FOCAL)"
     for algo in ALGORITHMS:
         label = style.looks(["posterior"], algo)["posterior"].label

@@ -61,7 +61,7 @@ def test_data_that_is_not_the_experts_and_another_algorithm_are_named(tmp_path: 
     write_json(run.path / "run.json", manifest)
     write_json(run.dataset_file, {"quality": "medium"})
     (shown,) = page_payload([run.path])["runs"]
-    assert shown["subject"] == "point-robot, medium data, op-cl"
+    assert shown["subject"] == "point-robot, medium data, OP+CL"
     labels = [method["label"] for method in shown["methods"]]
     assert labels == ["IDAQ, return", "posterior (OP+CL)"]
 

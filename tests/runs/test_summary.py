@@ -84,8 +84,8 @@ def test_quality_is_the_datas_or_expert(tmp_path: Path) -> None:
     [
         ("expert", "focal", "reach"),
         ("medium", "focal", "reach, medium data"),
-        ("expert", "macaw", "reach, macaw"),
-        ("random", "borel", "reach, random data, borel"),
+        ("expert", "macaw", "reach, MACAW"),
+        ("random", "borel", "reach, random data, BOReL"),
     ],
 )
 def test_subject(quality: str, algo: str, expected: str) -> None:

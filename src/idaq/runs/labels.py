@@ -31,7 +31,7 @@ def subject_of(
     parts = [_label_of_component(each) for each in components if not _is_algorithm(each, algorithm)]
     if algorithm in ("", default_algorithm()) and not parts:
         return ", ".join([family, *data])
-    name = label_of(algorithm or default_algorithm()) if parts else algorithm
+    name = label_of(algorithm or default_algorithm())
     return ", ".join([family, *data, " with ".join([name, *parts])])
 
 

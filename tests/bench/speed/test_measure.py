@@ -1,7 +1,5 @@
 """The operations that the speed benchmark counts are those that the compiled update does."""
 
-import math
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,22 +14,14 @@ from idaq.behaviour.sac import Sac
 from idaq.bench.speed.measure import (
     ONLINE,
     cases,
-    random_data,
     random_replay,
     speed_tables,
     update_operations,
 )
 from idaq.bench.speed.profile import KINDS
-from idaq.engine.train import one_seed
 from idaq.envs import get_family
 from idaq.learners import bc
-
-SHAPE = re.compile(r"%?([\w.\-]+) = f32\[([\d,]*)\]")
-DOT = re.compile(
-    r"= f32\[([\d,]*)\][^=]*? dot\((?:f32\[[\d,]*\]\S* )?%([\w.\-]+), .*?"
-    r"lhs_contracting_dims=\{(\d+)\}"
-)
-
+from tests.bench.speed.products import products_in, products_of_update
 
 CASES = {case.name: case for case in cases()}
 
@@ -46,26 +36,9 @@ def operations_of(name: str) -> int:
     return counted
 
 
-def numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",") if number]
-
-
 def compiled_products(name: str) -> int:
     """Operations of all matrix products in the compiled update of a case."""
-    algorithm = algorithm_of(name)
-    data, key = one_seed(random_data(algorithm.spec), 0), jax.random.key(0)
-    state = jax.eval_shape(algorithm.init, data, key)
-    return products_in(jax.jit(algorithm.update).lower(state, data, key).compile())
-
-
-def products_in(program: Any) -> int:
-    text = str(program.as_text())
-    shapes = dict(SHAPE.findall(text))
-    products = [
-        2 * math.prod(numbers(out)) * numbers(shapes[left])[int(axis)]
-        for out, left, axis in DOT.findall(text)
-    ]
-    return sum(products)
+    return products_of_update(algorithm_of(name))
 
 
 @pytest.mark.parametrize(

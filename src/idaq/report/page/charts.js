@@ -41,13 +41,14 @@ function frame({ x, y, xlabel, ylabel, width = 360, height = 235, log = false, n
   };
   const group = s("g");
   const axes = s("g");
-  for (const tick of ticks(y0, y1)) {
+  const levels = ticks(y0, y1);
+  for (const tick of levels) {
     axes.append(s("line", { class: "axis", x1: left, x2: width - right, y1: at.y(tick), y2: at.y(tick) }));
-    axes.append(s("text", { x: left - 7, y: at.y(tick) + 4, "text-anchor": "end" }, brief(tick)));
+    axes.append(s("text", { x: left - 7, y: at.y(tick) + 4, "text-anchor": "end" }, brief(tick, levels)));
   }
   const marks = log ? logTicks(x[0], x[1]) : ticks(x[0], x[1], 7).filter((t) => !whole || Number.isInteger(t));
   for (const tick of marks) {
-    axes.append(s("text", { x: at.x(tick), y: height - bottom + 16, "text-anchor": "middle" }, brief(tick)));
+    axes.append(s("text", { x: at.x(tick), y: height - bottom + 16, "text-anchor": "middle" }, brief(tick, marks)));
   }
   axes.append(s("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, xlabel));
   const middle = (top + height - bottom) / 2;
@@ -62,11 +63,14 @@ function logTicks(low, high) {
   return found.length > 1 ? found : [low, high];
 }
 
-function brief(value) {
+/** A tick's number, in as few places as tell it from the other ticks. */
+function brief(value, all) {
   const size = Math.abs(value);
   if (size >= 10000) return `${text(value / 1000, 0)}k`;
   if (size !== 0 && size < 0.001) return value.toExponential(0).replace("-", MINUS);
-  return text(Number(value.toPrecision(6)), Number.isInteger(Number(value.toPrecision(6))) ? 0 : size < 0.1 ? 3 : size < 1 ? 2 : 1);
+  const apart = [0, 1, 2, 3].find((places) => new Set(all.map((tick) => tick.toFixed(places))).size === all.length);
+  const exact = Number(value.toPrecision(6));
+  return text(exact, Math.max(apart ?? 3, Number.isInteger(exact) ? 0 : size < 0.1 ? 3 : size < 1 ? 2 : 1));
 }
 
 /** series: [{label, colour, x: [], y: [], band: [[low, high]]}]; `level` draws a horizontal line. */
@@ -130,9 +134,10 @@ function intervalChart({ rows, xlabel, name }) {
   const height = top + rows.length * line + 38;
   const x = (v) => left + ((v - low + pad) / (high - low + 2 * pad)) * (width - left - 14);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name });
-  for (const tick of ticks(low - pad, high + pad, 4)) {
+  const marks = ticks(low - pad, high + pad, 4);
+  for (const tick of marks) {
     svg.append(s("line", { class: "axis", x1: x(tick), x2: x(tick), y1: top, y2: height - 32 }));
-    svg.append(s("text", { x: x(tick), y: height - 18, "text-anchor": "middle" }, brief(tick)));
+    svg.append(s("text", { x: x(tick), y: height - 18, "text-anchor": "middle" }, brief(tick, marks)));
   }
   rows.forEach((row, index) => {
     const y = top + (index + 0.5) * line;

@@ -1,0 +1,162 @@
+"""What comes from outside: each example is one file, and does whatever what is built in does.
+
+As a script and as an entry point of an installed package it is one and the same: it trains, goes
+on, adapts, is shown under its own label and measured, and nothing in the package knows of it.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import idaq as package
+from idaq import registry
+from idaq.algos.entries import make_algorithm
+from idaq.bench.speed.measure import cases, update_operations
+from idaq.registry import PLACES, registry_of
+from idaq.storage import checkpoint
+from tests.bench.speed.products import products_of_update
+from tests.program import EPISODES, TRAINING, Program, idaq, no_figures, results
+
+__all__ = ["idaq", "no_figures"]  # fixtures
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+METHODS = ("idaq-prediction-error", "posterior")
+
+
+class Example(NamedTuple):
+    """A file, and what it adds."""
+
+    file: str
+    kind: str  # of the entry
+    name: str
+    family: str  # that it runs on
+    options: tuple[str, ...]
+    subject: str  # how its runs are called
+    case: str  # how `idaq bench speed` calls it
+
+
+ADDED = (
+    Example(
+        "02_iql_learner",
+        "learner",
+        "iql",
+        "point-robot",
+        ("--set", "algorithm.learner.kind=iql"),
+        "point-robot, FOCAL with IQL",
+        "FOCAL with IQL (default), Point",
+    ),
+    Example(
+        "03_club_objective",
+        "objective",
+        "club",
+        "point-robot",
+        ("--algorithm", "club"),
+        "point-robot, FOCAL+CLUB",
+        "FOCAL+CLUB (default), Point",
+    ),
+    Example(
+        "04_turned_robot_family",
+        "task family",
+        "turned-robot",
+        "turned-robot",
+        (),
+        "turned-robot",
+        "FOCAL (default), turned-robot",
+    ),
+)
+
+
+@pytest.fixture(params=ADDED, ids=lambda example: example.file)
+def example(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Example]:
+    """An example that is installed: a module, and metadata that declares its entry point."""
+    added: Example = request.param
+    place, module = tmp_path / "site-packages", f"my_{added.name.replace('-', '_')}"
+    metadata = place / f"{module}-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    attribute = "FAMILY" if added.kind == "task family" else "ENTRY"
+    (metadata / "entry_points.txt").write_text(
+        f"[{registry_of(added.kind).group}]\n{added.name} = {module}:{attribute}\n"
+    )
+    shutil.copy(EXAMPLES / f"{added.file}.py", place / f"{module}.py")
+    monkeypatch.syspath_prepend(place)
+    registry._entry_points.cache_clear()
+    with ExitStack() as stack:
+        for kind in PLACES:
+            stack.enter_context(registry_of(kind).registered())
+        yield added
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    registry._entry_points.cache_clear()
+
+
+def command(example: Example, out: Path) -> tuple[str, ...]:
+    """The main job on a small scale."""
+    job = ("run", example.family, *example.options, *TRAINING, *EPISODES, "--trajectories", "2")
+    return (*job, "--seeds", "1", "--methods", *METHODS, "--json", "--out", str(out))
+
+
+def test_it_is_known_by_its_name(example: Example) -> None:
+    known = registry_of(example.kind)
+    assert example.name in known
+    assert not known.is_built_in(example.name)
+    assert example.name in list(known)
+
+
+def test_a_script_and_an_installed_one_are_the_same(
+    example: Example, idaq: Program, tmp_path: Path
+) -> None:
+    """The main job by the script; then again, interrupted and resumed, by the entry point."""
+    script = (sys.executable, str(EXAMPLES / f"{example.file}.py"))
+    done = subprocess.run(
+        [*script, *command(example, tmp_path / "one")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    save, other = checkpoint.save, tmp_path / "other"
+
+    def interrupted(file: Path, *arguments: object) -> None:
+        save(file, *arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "save", interrupted)
+        stopped = idaq(*command(example, other))
+    assert stopped.code == 130, stopped.err
+    assert list((other / "train").iterdir()), "there is something to go on with"
+    resumed = idaq(*command(example, other), "--resume")
+    assert resumed.code == 0, resumed.err
+    assert json.loads(resumed.out)["rows"] == json.loads(done.stdout)["rows"]
+    assert results(other) == results(tmp_path / "one")
+
+    components = package.Run.open(other).identity.components
+    if example.kind != "task family":
+        assert list(components) == [f"{example.kind} {example.name}"]
+        assert str(components[f"{example.kind} {example.name}"]).startswith("source ")
+
+    # adapted once more, reported, and shown on the page
+    again = idaq("adapt", other, "--method", "posterior", *EPISODES, "--name", "again", "--json")
+    assert again.code == 0, again.err
+    means = {row["method"]: row["mean"] for row in json.loads(again.out)["rows"]}
+    assert means["again"] == means["posterior"]
+    assert example.subject in idaq("report", other).out.replace("\n", " ")
+    page = tmp_path / "page.html"
+    assert idaq("report", other, "--html", page).code == 0
+    assert f'"subject":"{example.subject}"' in page.read_text()
+
+
+def test_its_speed_is_measured(example: Example) -> None:
+    (case,) = [case for case in cases() if case.name == example.case]
+    algorithm = make_algorithm(case.config, case.spec)
+    counted = update_operations(algorithm)
+    assert counted is not None
+    # products with a single column are not all compiled as such
+    assert 0.97 * counted <= products_of_update(algorithm) <= 1.01 * counted
