@@ -28,6 +28,7 @@ __all__ = ["idaq", "no_figures"]  # fixtures
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 METHODS = ("idaq-prediction-error", "posterior")
+EVERY_UPDATE = ("--set", "train.log_every_updates=1", "train.checkpoint_every_updates=2")
 
 
 class Example(NamedTuple):
@@ -40,6 +41,7 @@ class Example(NamedTuple):
     options: tuple[str, ...]
     subject: str  # how its runs are called
     case: str  # how `idaq bench speed` calls it
+    small: tuple[str, ...] = (*TRAINING, "--methods", *METHODS)
 
 
 ADDED = (
@@ -69,6 +71,23 @@ ADDED = (
         (),
         "turned-robot",
         "FOCAL (default), turned-robot",
+    ),
+    Example(
+        "05_table_algorithm",
+        "algorithm",
+        "table",
+        "point-robot",
+        ("--algorithm", "table"),
+        "point-robot, table",
+        "table (default), Point",
+        (
+            "--updates",
+            "5",
+            "--set",
+            "algorithm.hidden=[8]",
+            "algorithm.batch_size=4",
+            *EVERY_UPDATE,
+        ),
     ),
 )
 
@@ -100,8 +119,13 @@ def example(
 
 def command(example: Example, out: Path) -> tuple[str, ...]:
     """The main job on a small scale."""
-    job = ("run", example.family, *example.options, *TRAINING, *EPISODES, "--trajectories", "2")
-    return (*job, "--seeds", "1", "--methods", *METHODS, "--json", "--out", str(out))
+    job = ("run", example.family, *example.options, *example.small, *EPISODES)
+    return (*job, "--trajectories", "2", "--seeds", "1", "--json", "--out", str(out))
+
+
+def test_every_example_is_tested() -> None:
+    files = {file.stem for file in EXAMPLES.glob("*.py")}
+    assert files == {"01_point_robot", *(example.file for example in ADDED)}
 
 
 def test_it_is_known_by_its_name(example: Example) -> None:
@@ -159,4 +183,4 @@ def test_its_speed_is_measured(example: Example) -> None:
     counted = update_operations(algorithm)
     assert counted is not None
     # products with a single column are not all compiled as such
-    assert 0.97 * counted <= products_of_update(algorithm) <= 1.01 * counted
+    assert 0.97 * counted <= products_of_update(algorithm) <= 1.01 * counted, example.name

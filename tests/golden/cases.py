@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.adapt.methods import make_adapter
-from idaq.algos.entries import make_algorithm
+from idaq.algos.entries import make_algorithm, version_of
 from idaq.behaviour.collect import collect
 from idaq.behaviour.replay import add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacConfig
@@ -121,7 +121,7 @@ def algorithm(name: str) -> Golden:
         "actions": rounded(actions),
         "prior": rounded(agent.prior[jnp.asarray([0, 3])]),  # tasks of equally many rows
     }
-    return Golden({focal.name: focal.version}, numbers)
+    return Golden({focal.name: version_of(focal.name)}, numbers)
 
 
 def online() -> Golden:
@@ -162,7 +162,7 @@ def baseline(name: str) -> Golden:
         "actions": rounded(jax.vmap(first_action)(episodes.obs[0])),
         "prior": rounded(made.prior(agent)[jnp.asarray([0, 3]), :5]),
     }
-    return Golden({made.name: made.version}, numbers)
+    return Golden({made.name: version_of(made.name)}, numbers)
 
 
 # --- Adapters -------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def end_to_end(name: str, method: str) -> Golden:
     made = make_adapter(method, ADAPT, focal)
     versions = {
         name: POINT_FAMILIES[name].version,
-        focal.name: focal.version,
+        focal.name: version_of(focal.name),
         method: made.version,
     }
     numbers = {

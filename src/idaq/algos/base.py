@@ -32,11 +32,8 @@ class Algorithm(Protocol):
     """What training, the meta-test loop and the adapters use."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> int:
-        """Raised whenever results change."""
+    def name(self) -> str:
+        """Its entry's, which also has its version."""
         ...
 
     @property

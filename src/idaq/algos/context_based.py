@@ -157,10 +157,6 @@ class ContextBased:
         return self.entry.name
 
     @property
-    def version(self) -> int:
-        return self.entry.version or 0
-
-    @property
     def phases(self) -> tuple[tuple[int, "ContextBased"], ...]:
         training, first = replace(self, phase="training"), self.objective.num_pretraining_updates
         if not first:

@@ -125,6 +125,11 @@ def label_of(algorithm: str) -> str:
     return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
 
 
+def version_of(algorithm: str) -> int:
+    """An algorithm's version; 0 for one that is identified by its source (`components_of`)."""
+    return ALGORITHMS.get_entry(algorithm).version or 0
+
+
 def components_of(config: AlgorithmConfig) -> dict[str, Entry]:
     """The entries of whatever trains and does not come with the package, as "kind name".
 

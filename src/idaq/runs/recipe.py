@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import components_of, make_algorithm
+from idaq.algos.entries import components_of, make_algorithm, version_of
 from idaq.config import to_dict
 from idaq.envs.family import TaskFamily, reward_function
 from idaq.errors import IdaqError
@@ -35,7 +35,7 @@ class Recipe:
             family=self.family.name,
             family_version=self.family.version,
             algo=self.algorithm.name,
-            algo_version=self.algorithm.version,
+            algo_version=version_of(self.algorithm.name),
             preset=self.preset,
             split=self.split,
             data=self.data,

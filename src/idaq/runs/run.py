@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import ALGORITHMS, components_of, make_algorithm
+from idaq.algos.entries import components_of, make_algorithm, version_of
 from idaq.config import from_dict
 from idaq.engine.provenance import find_provenance
 from idaq.envs import get_family
@@ -117,8 +117,8 @@ class Run:
     @cached_property
     def config(self) -> RunConfig:
         """The resolved configuration, of agents that today's code can use."""
-        entry = ALGORITHMS.get_entry(self.identity.algo)
-        self._check_version(entry.name, self.identity.algo_version, entry.version or 0)
+        algo = self.identity.algo
+        self._check_version(algo, self.identity.algo_version, version_of(algo))
         self._check_version(self.family.name, self.identity.family_version, self.family.version)
         where = f"'{self.directory.manifest_file}': config"
         config = from_dict(RunConfig, self.identity.config, where)

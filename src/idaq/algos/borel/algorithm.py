@@ -147,7 +147,6 @@ class Borel:
     spec: Spec
     phase: Literal["vae", "policy"] = "vae"
     name: str = "borel"
-    version: int = 1
 
     @property
     def phases(self) -> tuple[tuple[int, Self], ...]:

@@ -103,7 +103,7 @@ def _of_policy(algorithm: Borel) -> int | None:
 ENTRY = AlgorithmEntry(
     name="borel",
     label="BOReL",
-    version=Borel.version,
+    version=1,
     config=BorelConfig,
     make=Borel,
     preset=preset,

@@ -73,7 +73,7 @@ def operations(algorithm: Macaw) -> int:
 ENTRY = AlgorithmEntry(
     name="macaw",
     label="MACAW",
-    version=Macaw.version,
+    version=2,
     config=MacawConfig,
     make=Macaw,
     preset=preset,

@@ -100,7 +100,6 @@ class Macaw:
     config: MacawConfig
     spec: Spec
     name: str = "macaw"
-    version: int = 2
 
     @property
     def phases(self) -> tuple[tuple[int, Self], ...]:
