@@ -27,10 +27,10 @@ ROOT = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 ROOMS = {  # sources below src/idaq, and tests: a directory, and the contract that it keeps
     "adapt": ("adapt", "adapt", "contract/test_adapter.py"),
-    "algos": ("algos", "algos", "contract/test_algorithm.py"),
+    "algos": ("algos", "algos", "objectives", "contract/test_algorithm.py"),
     "objectives": ("objectives", "objectives", "algos/test_focal.py", "algos/test_op_cl.py"),
-    "learners": ("learners", "learners"),
-    "judges": ("judges", "judges", "algos/test_focal.py"),
+    "learners": ("learners", "learners", "algos/test_operations.py"),
+    "judges": ("judges", "judges", "algos/test_focal.py", "algos/test_operations.py"),
     "storage": ("storage", "storage"),
     "summary": ("runs/summary.py", "runs"),
 }

@@ -21,7 +21,7 @@ from idaq.algos.entries import make_algorithm
 from idaq.bench.speed.measure import cases, update_operations
 from idaq.registry import PLACES, registry_of
 from idaq.storage import checkpoint
-from tests.bench.speed.products import products_of_update
+from tests.products import products_of_update
 from tests.program import EPISODES, TRAINING, Program, idaq, no_figures, results
 
 __all__ = ["idaq", "no_figures"]  # fixtures

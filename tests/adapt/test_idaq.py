@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from idaq.adapt.methods import make_adapter
 from tests import fakes, oracles
 from tests.adapt.cases import CASES, OFFSETS, PRIORS, TARGETS, options, posterior, results
 
@@ -156,6 +159,17 @@ def test_search_goes_far_until_an_episode_resembles_the_logs() -> None:
     fifth = found["hypotheses"][0, :, 4]
     assert (np.linalg.norm(fifth[[0, 5]], axis=-1) == 1.0).all()  # a neighbour of the good corner
     np.testing.assert_array_equal(fifth[[4, 9]], [(4.0, 4.0)] * 2)  # the farthest of what is left
+
+
+def test_before_the_threshold_nothing_is_kept() -> None:
+    """What there is to record of a budget of which nothing has been spent."""
+    made = make_adapter("idaq-return", options(), fakes.ActsAsBelieved())
+    agent = {"prior": jnp.asarray(PRIORS[0]), "reward_offsets": jnp.asarray(OFFSETS)}
+    record = made.record(made.init(agent, jax.random.key(0), None))
+    assert not record["kept"].any()
+    assert not record["tied"]
+    for name in ("uncertainty", "threshold", "thresholds"):
+        assert np.isnan(record[name]).all(), name
 
 
 def test_better_hypotheses_win_on_the_task() -> None:

@@ -7,6 +7,7 @@ from idaq.adapt.fine_tuning import FineTuning
 from idaq.adapt.idaq import Idaq
 from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter, methods_of
 from idaq.adapt.posterior import Belief, Posterior
+from idaq.adapt.search import SEARCHES
 from idaq.adapt.uncertainty import UNCERTAINTIES
 from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
 from idaq.errors import IdaqError
@@ -27,6 +28,35 @@ def test_every_method_makes_an_adapter() -> None:
         "belief": Belief,
     }
     assert set(PAPER_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
+
+
+def test_what_they_are_called() -> None:
+    labels = {
+        "idaq-return": "IDAQ, return",
+        "idaq-prediction-error": "IDAQ, prediction error",
+        "idaq-prediction-variance": "IDAQ, prediction variance",
+        "posterior": "posterior ({algorithm})",
+        "posterior-zero": "posterior-zero",
+        "expert-context": "expert context",
+        "fine-tuning": "fine-tuning",
+        "belief": "belief",
+    }
+    assert {name: entry.label for name, entry in METHODS.items()} == labels
+    searches = {
+        "farthest": ("farthest of some", True, False),
+        "farthest-first": ("farthest first", True, False),
+        "prior": ("at random", True, False),
+        "zero": ("no hypothesis", True, False),
+        "posterior": ("posterior", False, True),
+        "untried": ("nearest untried", False, True),
+        "search": ("far, then near", False, True),
+    }
+    assert searches == {
+        name: (entry.label, entry.first is not None, entry.next is not None)
+        for name, entry in SEARCHES.items()
+    }
+    assert {entry.version for entry in SEARCHES.values()} == {1}
+    assert {entry.version for entry in UNCERTAINTIES.values()} == {1}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -11,8 +11,10 @@ from idaq.algos.data import (
     sample_rows,
     sample_tasks,
     scale_action,
+    split_batches,
     unscale_action,
 )
+from idaq.types import Transition
 from tests import tiny
 
 
@@ -53,6 +55,20 @@ def test_rows_belong_to_their_task_and_stay_together() -> None:
 def test_the_same_task_twice_gets_different_rows() -> None:
     rows = sample_rows(tiny.data(), jnp.asarray([0, 0]), 20, jax.random.key(1))
     assert not np.array_equal(rows.reward[0], rows.reward[1])
+
+
+def test_batches_have_rows_of_every_task() -> None:
+    """[tasks, batches * size] to [batches, tasks * size], task by task."""
+    obs = jnp.arange(2 * 6 * 3, dtype=jnp.float32).reshape(2, 6, 3)
+    rows = Transition(obs, obs[..., :2], obs[..., 0], obs, obs[..., 0] > 5.0)
+    split = split_batches(rows, 3)
+    for batch in range(3):
+        own = slice(2 * batch, 2 * batch + 2)
+        expected = np.concatenate([np.asarray(obs)[0, own], np.asarray(obs)[1, own]])
+        np.testing.assert_array_equal(split.obs[batch], expected)
+        np.testing.assert_array_equal(split.reward[batch], expected[:, 0])
+        np.testing.assert_array_equal(split.terminated[batch], expected[:, 0] > 5.0)
+    assert split.action.shape == (3, 4, 2)
 
 
 def test_actions_scale_to_the_unit_box() -> None:

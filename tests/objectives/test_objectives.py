@@ -139,6 +139,23 @@ def test_no_gradient_reaches_the_target_of_q() -> None:
     assert oracles.agree(gradient, fixed)
 
 
+def test_an_objective_is_whole() -> None:
+    """One that leaves something out cannot even be made."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Unfinished(Objective):
+        pass
+
+    with pytest.raises(TypeError, match=r"embed.*init.*update"):
+        Unfinished(encoder=ENCODER)  # type: ignore[abstract]
+
+
+def test_what_has_no_phase_before_says_so() -> None:
+    assert METRIC.num_pretraining_updates == 0
+    with pytest.raises(NotImplementedError, match="Metric has no phase before"):
+        METRIC.pretrain(*METRIC.init(KEY), META)
+
+
 # --- A phase of its own ---------------------------------------------------------------------
 
 
@@ -195,5 +212,8 @@ def test_an_objective_may_begin_before_the_learner() -> None:
     assert tiny.same(states[0].learner, states[2].learner), "the learner waits"
     assert not tiny.same(states[2].learner, states[3].learner)
     assert tiny.same(states[2].encoder, states[3].encoder)
+    first, last = (tiny.leaves(states[place].encoder["encoder"]) for place in (0, 3))
+    for before, after in zip(first, last, strict=True):
+        np.testing.assert_array_equal(after, 0.125 * before, "halved by each of three updates")
     agent = made.finish(states[3], tiny.data())
     assert tiny.same(agent.encoder, states[3].encoder["encoder"]), "networks of its own stay behind"

@@ -112,6 +112,16 @@ def test_scores_outlive_what_they_were_relative_to(tmp_path: Path) -> None:
     assert summarise(made) == before == saved(made)
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_quality_is_the_datas_as_long_as_it_is_known(tmp_path: Path, is_there: bool) -> None:
+    made = make(tmp_path)
+    write_json(made.summary_file, saved(made) | {"quality": "medium"})
+    shutil.rmtree(made.adapt("mine"))
+    if not is_there:
+        made.dataset_file.unlink()
+    assert summarise(made)["quality"] == ("expert" if is_there else "medium")
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -159,8 +159,16 @@ def test_a_mark_that_is_no_file(place: Path, abandoned: Path, kind: str) -> None
 def test_a_removal_that_is_cut_short_is_taken_up(
     place: Path, abandoned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What is inside goes first, directories too; the mark is the last to go."""
+    (abandoned / "deep" / "deeper").mkdir(parents=True)
+    rmtree = shutil.rmtree
+
+    def cut_short(path: Path, ignore_errors: bool) -> None:
+        if path != abandoned:
+            rmtree(path, ignore_errors)
+
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+        patch.setattr(shutil, "rmtree", cut_short)
         remove_abandoned()
     assert [file.name for file in abandoned.iterdir()] == [MARK]
     remove_abandoned()

@@ -63,7 +63,7 @@ def update(
 
 def read(ensemble: dynamics.Ensemble, rows: Transition, valid: Array, z: Hypothesis) -> Prediction:
     """What the models expect of one episode [horizon, ...], beside what happened."""
-    each_z = jnp.broadcast_to(z, (*rows.obs.shape[:-1], z.shape[-1]))
+    each_z = jnp.broadcast_to(z, (*rows.obs.shape[:-1], z.size))
     rewards, next_observations = dynamics.predict(ensemble, rows.obs, each_z, rows.action)
     return Prediction(rows.reward, rows.next_obs, rewards, next_observations, valid)
 

@@ -5,6 +5,7 @@ further networks of its own, and their optimisers, in two pytrees that it alone 
 train the encoder for a while before the learner sees it (`num_pretraining_updates`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -95,7 +96,7 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective:
+class Objective(ABC):
     """The base of all objectives."""
 
     encoder: EncoderSettings
@@ -105,27 +106,27 @@ class Objective:
         """The updates at the start in which the objective alone is trained, by `pretrain`."""
         return 0
 
+    @abstractmethod
     def init(self, key: Key) -> tuple[Params, OptState]:
         """Fresh parameters and optimiser states."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
         """One step; z is what the encoder said before it."""
-        raise NotImplementedError
 
     def pretrain(
         self, params: Params, opt: OptState, meta: MetaBatch
     ) -> tuple[Params, OptState, Metrics]:
-        """One step of the phase before."""
-        raise NotImplementedError
+        """One step of the phase before, for those that have one."""
+        raise NotImplementedError(f"{type(self).__name__} has no phase before the learner's")
 
     def trained_encoder(self, params: Params) -> Params:
         """What an agent takes along."""
         return params
 
+    @abstractmethod
     def embed(self, encoder: Params, rows: Transition, weight: Vector) -> Hypothesis:
         """The hypothesis of one context [n, ...]; `weight` [n] leaves out padding."""
-        raise NotImplementedError
 
     def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int | None:
         """Floating-point operations of an update, where they are counted."""
