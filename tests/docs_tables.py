@@ -27,6 +27,7 @@ from idaq.storage.checked import read_json
 from idaq.storage.describe import successful_return
 
 ROOT = Path(__file__).parent.parent
+DOCS = [ROOT / "README.md", ROOT / "results" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 FAMILIES = ("point-robot", "point-robot-sparse")
 NAMES = {
     "idaq-return": "IDAQ, return",
@@ -436,6 +437,15 @@ def attempts_table() -> str:
     return markdown(("attempt", "steps", "best return", "success"), rows)
 
 
+def example_table(columns: dict[str, str]) -> str:
+    """Runs of the examples, by how their columns are headed."""
+    found = {heading: ours(*run.split("/")) for heading, run in columns.items()}
+    names = NAMES | {"posterior": "posterior sampling"}
+    first, *_ = found.values()
+    rows = [[names[each], *(of.get(each, "-") for of in found.values())] for each in first]
+    return markdown(("", *found), rows)
+
+
 @cache
 def speed_result() -> dict[str, Any]:
     """What `idaq bench speed` measured on two CPU cores."""
@@ -507,7 +517,7 @@ def stepping_table() -> str:
 
 
 def ml1_experts_table() -> str:
-    """The experts of the 50 sets, as scripted and as mended, beside the paper's data."""
+    """The experts of the 50 sets, as scripted and as fixed, beside the paper's data."""
     rows = []
     text = (ROOT / "results" / "ml1-experts" / "experts.jsonl").read_text()
     for row in sorted(map(json.loads, text.splitlines()), key=lambda row: row["set"]):
@@ -515,7 +525,7 @@ def ml1_experts_table() -> str:
         published_return = dataset_return(row["set"])
         assert published_return is not None
         ratio = after["return"] / published_return
-        old = (f"{before['success']:.2f}", f"{before['return']:.0f}") if row["mend"] else ("-", "-")
+        old = (f"{before['success']:.2f}", f"{before['return']:.0f}") if row["fix"] else ("-", "-")
         far = "**" if abs(ratio - 1.0) > 0.15 else ""
         new = (f"{after['success']:.2f}", f"{after['return']:.0f}")
         beside = (f"{published_return:.0f}", f"{far}{ratio:.2f}{far}")
@@ -556,6 +566,21 @@ def tables() -> dict[str, str]:
         "ladder-sweep": ladder_table("ml1/sweep"),
         "ladder-peg-insert-side": ladder_table("ml1/peg-insert-side"),
         "peg-insert-side-attempts": attempts_table(),
+        "example-learner": example_table(
+            {"FOCAL with IQL": "examples/iql", "FOCAL": "point-robot/default"}
+        ),
+        "example-objective": example_table(
+            {"FOCAL+CLUB": "examples/club", "FOCAL": "point-robot/default"}
+        ),
+        "example-family": example_table(
+            {
+                "FOCAL, (s, a, r, s')": "examples/turned-robot",
+                "FOCAL, (s, a, r)": "examples/turned-robot-without-next-obs",
+            }
+        ),
+        "example-algorithm": example_table(
+            {"table": "examples/table", "FOCAL": "point-robot/default"}
+        ),
         "speed": speed_table(),
         "profile": profile_table(),
         "stepping": stepping_table(),
@@ -571,11 +596,7 @@ def with_tables(text: str) -> str:
 
 def pages() -> list[Path]:
     """The pages that have tables."""
-    return [
-        page
-        for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
-        if "<!-- table:" in page.read_text()
-    ]
+    return [page for page in DOCS if "<!-- table:" in page.read_text()]
 
 
 if __name__ == "__main__":

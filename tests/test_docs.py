@@ -1,17 +1,38 @@
 """What README and docs say is what the results and the code say."""
 
+import importlib
+import pkgutil
 import re
 import runpy
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import idaq
+import idaq as package
 from idaq.algos.resolve import resolve
+from idaq.registry import PLACES, registry_of
 from idaq.runs import api as pipeline
-from tests.docs_tables import ROOT, pages, with_tables
+from tests.docs_tables import DOCS, ROOT, pages, with_tables
+from tests.program import EPISODES, Program, idaq, no_figures
+
+__all__ = ["idaq", "no_figures"]  # fixtures
+
+PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```console\n\$ (.*?)\n```)?", re.M | re.S)
+ELSEWHERE = {"README.md", "theory.md"}  # where the Python of these is tested
+
+
+@pytest.fixture(autouse=True)
+def own_entries() -> Iterator[None]:
+    """Whatever a page registers is forgotten again."""
+    with ExitStack() as stack:
+        for kind in PLACES:
+            stack.enter_context(registry_of(kind).registered())
+        yield
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -20,10 +41,55 @@ def test_tables_are_those_of_the_results(page: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "results" / "README.md"):
+    for page in DOCS:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_links_lead_to_headings_that_are_there() -> None:
+    for page in DOCS:
+        for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+            text = (page.parent / target if target else page).read_text()
+            titles = re.findall(r"^#+ (.*)$", text, re.M)
+            anchors = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+            assert heading in anchors, f"{page.name}: {target}#{heading}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_what_it_names_exists(page: Path) -> None:
+    """Modules, functions and groups of entry points, such as `idaq.runs.statistics`."""
+    groups = {registry_of(kind).group for kind in PLACES}
+    names = set(re.findall(r"(?<![\w/.])idaq(?:\.[A-Za-z_]\w*)+", page.read_text()))
+    for name in sorted(names - groups):
+        pkgutil.resolve_name(name)
+
+
+def blocks() -> list[Any]:
+    """Python of the pages, and the command below it."""
+    return [
+        pytest.param(code, command, id=f"{page.name}-{number}")
+        for page in DOCS
+        if page.name not in ELSEWHERE
+        for number, (code, command) in enumerate(PYTHON.findall(page.read_text()))
+    ]
+
+
+@pytest.mark.parametrize(("code", "command"), blocks())
+def test_python_in_the_docs_runs(
+    code: str, command: str, idaq: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A module, as the page has it; where it is a script, on a small scale, with its command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"page_{abs(hash(code))}"
+    (tmp_path / f"{name}.py").write_text(code)
+    importlib.import_module(name)
+    assert bool(command) == ("sys.exit(main())" in code), "a script comes with a command"
+    if command:
+        small = ("--updates", "2", "--trajectories", "2", "--seeds", "1", *EPISODES)
+        outcome = idaq(*shlex.split(command)[2:], *small, "--out", "run")
+        assert outcome.code == 0, outcome.err
 
 
 def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,8 +98,8 @@ def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def quick(run: Any, family: Any, **options: Any) -> Any:
         config = options.pop("config", None) or resolve("default", family.name)
-        config = idaq.override(config, "train.num_updates=2")
-        options["seeds"] = idaq.Seeds(count=1)
+        config = package.override(config, "train.num_updates=2")
+        options["seeds"] = package.Seeds(count=1)
         return full(run, family, config=config, trajectories=2, quiet=True, **options)
 
     monkeypatch.setattr(pipeline, "run_all", quick)

@@ -5,6 +5,7 @@ Imports inside functions, and for type checkers alone, count as well.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,15 @@ def test_every_import_is_of_a_room_or_everybodys() -> None:
 def test_every_package_is_a_room() -> None:
     packages = {file.parent.name for file in PACKAGE.glob("*/__init__.py")}
     assert packages - set(ROOMS) - {"testing"} == set()
+
+
+def test_the_page_shows_the_rooms_in_their_order() -> None:
+    page = PACKAGE.parents[1] / "docs" / "architecture.md"
+    (plan,) = re.findall(r"```text\n(types .*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    first, _, *rooms = plan.splitlines()
+    assert set(first.split()) >= EVERYBODYS
+    there = [room for room in ROOMS if (PACKAGE / room).is_dir()]
+    assert [line.split()[0] for line in rooms] == there
 
 
 def test_reports_read_runs_and_benchmarks_alone() -> None:
