@@ -1,4 +1,4 @@
-"""Measures the experts of all 50 ML1 sets, as metaworld scripts them and as they are mended.
+"""Measures the experts of all 50 ML1 sets, as metaworld scripts them and as they are fixed.
 
     python results/ml1-experts/measure.py results/ml1-experts/experts.jsonl --trajectories 1
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
+from idaq.envs.metaworld.experts import FIXES, Fix, ml1_names
 from idaq.envs.metaworld.sets import NUM_TASKS, Ml1Env, ScriptedExpert
 
 
@@ -31,10 +31,10 @@ def episode(env: Ml1Env, expert: ScriptedExpert, task: int, seeds: list[int]) ->
     return total, succeeded
 
 
-def measured(task_set: str, mend: Mend, seed: int, num_trajectories: int) -> dict[str, Any]:
+def measured(task_set: str, fix: Fix, seed: int, num_trajectories: int) -> dict[str, Any]:
     """Success rate and mean returns over all tasks."""
     env = Ml1Env(task_set)
-    expert = ScriptedExpert(task_set, env, mend)
+    expert = ScriptedExpert(task_set, env, fix)
     episodes = [
         episode(env, expert, task, [seed, task, trajectory])
         for task in range(NUM_TASKS)
@@ -54,14 +54,14 @@ def measured(task_set: str, mend: Mend, seed: int, num_trajectories: int) -> dic
 
 def line(task_set: str, seed: int, num_trajectories: int) -> dict[str, Any]:
     """What is known about one set's expert."""
-    script = Mend()
-    mend = MENDS.get(task_set, script)
+    script = Fix()
+    fix = FIXES.get(task_set, script)
     before = measured(task_set, script, seed, num_trajectories)
-    after = before if mend == script else measured(task_set, mend, seed, num_trajectories)
-    changed = {key: value for key, value in asdict(mend).items() if value != getattr(script, key)}
+    after = before if fix == script else measured(task_set, fix, seed, num_trajectories)
+    changed = {key: value for key, value in asdict(fix).items() if value != getattr(script, key)}
     return {
         "set": task_set,
-        "mend": changed,
+        "fix": changed,
         "before": before,
         "after": after,
         "tasks": NUM_TASKS,
@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="lines are appended to this file")
     parser.add_argument("--trajectories", type=int, default=1, help="episodes per task")
-    parser.add_argument("--seed", type=int, default=1, help="the mends were chosen with 0")
+    parser.add_argument("--seed", type=int, default=1, help="the fixes were chosen with 0")
     parser.add_argument("--sets", nargs="*", default=ml1_names(), help="which; all, if not given")
     options = parser.parse_args()
     lines = options.out.read_text().splitlines() if options.out.exists() else []

@@ -1,4 +1,4 @@
-"""The scripted experts of ML1: the tables name real sets, and what was mended shows."""
+"""The scripted experts of ML1: the tables name real sets, and what was fixed shows."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from idaq.bench.paper import dataset_return
-from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
+from idaq.envs.metaworld.experts import FIXES, Fix, ml1_names
 
 
 def test_names_are_the_papers() -> None:
@@ -18,17 +18,17 @@ def test_names_are_the_papers() -> None:
 
 
 def test_mends_name_sets_and_change_something() -> None:
-    assert set(MENDS) <= set(ml1_names())
-    assert Mend() not in MENDS.values()
+    assert set(FIXES) <= set(ml1_names())
+    assert Fix() not in FIXES.values()
 
 
-def made(task_set: str, mend: Mend | None = None) -> tuple[Any, Any]:
+def made(task_set: str, fix: Fix | None = None) -> tuple[Any, Any]:
     """A simulator and its expert, where metaworld is installed."""
     pytest.importorskip("metaworld")
     from idaq.envs.metaworld.sets import Ml1Env, ScriptedExpert
 
     env = Ml1Env(task_set)
-    return env, ScriptedExpert(task_set, env, mend)
+    return env, ScriptedExpert(task_set, env, fix)
 
 
 def episode(env: Any, expert: Any, task: int = 0) -> tuple[NDArray[np.float32], float]:
@@ -46,9 +46,9 @@ def episode(env: Any, expert: Any, task: int = 0) -> tuple[NDArray[np.float32], 
 
 @pytest.mark.parametrize("task_set", ["stick-push", "button-press"])
 def test_a_mended_expert_returns_more_than_its_script(task_set: str) -> None:
-    _, mended = episode(*made(task_set))
-    _, script = episode(*made(task_set, Mend()))
-    assert mended > 2.0 * script
+    _, fixed = episode(*made(task_set))
+    _, script = episode(*made(task_set, Fix()))
+    assert fixed > 2.0 * script
 
 
 def test_an_episode_depends_on_the_task_and_the_generator_alone() -> None:

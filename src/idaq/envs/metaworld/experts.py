@@ -1,4 +1,4 @@
-"""The 50 task sets of ML1 by the paper's names, and what is mended in their scripted experts.
+"""The 50 task sets of ML1 by the paper's names, and what is fixed in their scripted experts.
 
 Facts alone: this file needs no simulator.
 """
@@ -19,7 +19,7 @@ shelf-place soccer stick-pull stick-push sweep sweep-into window-close window-op
 
 
 @dataclass(frozen=True)
-class Mend:
+class Fix:
     """What an expert does otherwise than metaworld's script. The default is the script itself.
 
     Lengths are in metres; x points to the robot's right, y away from it, z up.
@@ -35,38 +35,38 @@ class Mend:
 
 
 # docs/ml1-experts.md says why, set by set
-MENDS = {
-    "box-close": Mend(hold_after=8, shift_object=(-0.004, -0.004, 0.0)),
-    "button-press": Mend(shift_object=(0.0, 0.0, 0.12)),
-    "button-press-topdown-wall": Mend(shift_object=(0.0, 0.077, 0.0)),
-    "coffee-button": Mend(shift_object=(0.0, 0.0, 0.13)),
-    "door-open": Mend(shift_object=(0.01, 0.0, 0.0)),
-    "door-unlock": Mend(hold_after=8),
-    "faucet-close": Mend(hold_after=8),
-    "faucet-open": Mend(hold_after=8),
-    "hammer": Mend(hold_after=8),
-    "hand-insert": Mend(hold_after=8, open_wide=True),
-    "handle-press": Mend(hold_after=1, hold_lift=0.035),
-    "handle-press-side": Mend(hold_after=1),
-    "handle-pull-side": Mend(hold_after=60),
-    "lever-pull": Mend(hold_after=1),
-    "peg-insert-side": Mend(shift_object=(0.0, 0.0, 0.008)),
-    "peg-unplug-side": Mend(hold_after=20, hold_gripper=0.6),
-    "pick-out-of-hole": Mend(hold_after=60),
-    "plate-slide": Mend(hold_after=8),
-    "plate-slide-back": Mend(hold_after=8),
-    "plate-slide-back-side": Mend(hold_after=8),
-    "plate-slide-side": Mend(hold_after=8),
-    "push": Mend(hold_after=8, open_wide=True),
-    "push-back": Mend(hold_after=8, shift_object=(0.0, 0.0, -0.005)),
-    "push-wall": Mend(hold_after=8),
-    "reach": Mend(shift_goal=(0.0, 0.0, 0.045)),
-    "reach-wall": Mend(shift_goal=(0.0, 0.0, 0.03)),
-    "shelf-place": Mend(hold_after=8),
-    "stick-pull": Mend(shift_goal=(0.05, -0.03, 0.14)),
-    "stick-push": Mend(hold_after=8),
-    "sweep-into": Mend(hold_after=1, shift_object=(0.0, 0.0, 0.01)),
-    "window-open": Mend(shift_object=(0.0, 0.03, 0.12)),
+FIXES = {
+    "box-close": Fix(hold_after=8, shift_object=(-0.004, -0.004, 0.0)),
+    "button-press": Fix(shift_object=(0.0, 0.0, 0.12)),
+    "button-press-topdown-wall": Fix(shift_object=(0.0, 0.077, 0.0)),
+    "coffee-button": Fix(shift_object=(0.0, 0.0, 0.13)),
+    "door-open": Fix(shift_object=(0.01, 0.0, 0.0)),
+    "door-unlock": Fix(hold_after=8),
+    "faucet-close": Fix(hold_after=8),
+    "faucet-open": Fix(hold_after=8),
+    "hammer": Fix(hold_after=8),
+    "hand-insert": Fix(hold_after=8, open_wide=True),
+    "handle-press": Fix(hold_after=1, hold_lift=0.035),
+    "handle-press-side": Fix(hold_after=1),
+    "handle-pull-side": Fix(hold_after=60),
+    "lever-pull": Fix(hold_after=1),
+    "peg-insert-side": Fix(shift_object=(0.0, 0.0, 0.008)),
+    "peg-unplug-side": Fix(hold_after=20, hold_gripper=0.6),
+    "pick-out-of-hole": Fix(hold_after=60),
+    "plate-slide": Fix(hold_after=8),
+    "plate-slide-back": Fix(hold_after=8),
+    "plate-slide-back-side": Fix(hold_after=8),
+    "plate-slide-side": Fix(hold_after=8),
+    "push": Fix(hold_after=8, open_wide=True),
+    "push-back": Fix(hold_after=8, shift_object=(0.0, 0.0, -0.005)),
+    "push-wall": Fix(hold_after=8),
+    "reach": Fix(shift_goal=(0.0, 0.0, 0.045)),
+    "reach-wall": Fix(shift_goal=(0.0, 0.0, 0.03)),
+    "shelf-place": Fix(hold_after=8),
+    "stick-pull": Fix(shift_goal=(0.05, -0.03, 0.14)),
+    "stick-push": Fix(hold_after=8),
+    "sweep-into": Fix(hold_after=1, shift_object=(0.0, 0.0, 0.01)),
+    "window-open": Fix(shift_object=(0.0, 0.03, 0.12)),
 }
 
 

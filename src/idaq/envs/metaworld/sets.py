@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.envs.family import Info
-from idaq.envs.metaworld.experts import MENDS, Mend, ml1_names
+from idaq.envs.metaworld.experts import FIXES, Fix, ml1_names
 from idaq.envs.metaworld.sawyer_speed import speed_up, speed_up_script
 from idaq.errors import IdaqError
 from idaq.types import Spec, Traits
@@ -192,15 +192,15 @@ class _Camera:
 
 
 class ScriptedExpert:
-    """Metaworld's scripted policy with Gaussian noise on its actions, mended where it fails.
+    """Metaworld's scripted policy with Gaussian noise on its actions, fixed where it fails.
 
-    Many of the scripts succeed and then walk away. A set's `Mend` (`idaq.envs.metaworld.experts`)
+    Many of the scripts succeed and then walk away. A set's `Fix` (`idaq.envs.metaworld.experts`)
     may make the hand stay, with the last gripper command, and says what else is done otherwise.
     """
 
-    def __init__(self, task_set: str, env: Ml1Env, mend: Mend | None = None) -> None:
+    def __init__(self, task_set: str, env: Ml1Env, fix: Fix | None = None) -> None:
         self._env = env
-        self._mend = mend or MENDS.get(task_set, Mend())
+        self._fix = fix or FIXES.get(task_set, Fix())
         scripts = _metaworld().policies.ENV_POLICY_MAP
         self._make_script = speed_up_script(scripts[f"{task_set}-v3"])
         self.reset()
@@ -216,10 +216,10 @@ class ScriptedExpert:
     ) -> NDArray[np.float32]:
         self._successes = self._successes + 1 if info["success"] else 0
         hand = obs[:3]
-        if self._hold_at is None and self._successes >= self._mend.hold_after:
-            self._hold_at = hand + np.array([0.0, 0.0, self._mend.hold_lift], np.float32)
-            if self._mend.hold_gripper is not None:
-                self._gripper = self._mend.hold_gripper
+        if self._hold_at is None and self._successes >= self._fix.hold_after:
+            self._hold_at = hand + np.array([0.0, 0.0, self._fix.hold_lift], np.float32)
+            if self._fix.hold_gripper is not None:
+                self._gripper = self._fix.hold_gripper
         if self._hold_at is None:
             action = self._scripted(obs)
             self._gripper = float(action[3])
@@ -230,10 +230,10 @@ class ScriptedExpert:
 
     def _scripted(self, obs: NDArray[np.float32]) -> NDArray[np.float64]:
         full = obs.astype(np.float64)
-        full[-GOAL_DIM:] = self._env.goal + self._mend.shift_goal
-        full[OBJECT] += self._mend.shift_object
+        full[-GOAL_DIM:] = self._env.goal + self._fix.shift_goal
+        full[OBJECT] += self._fix.shift_object
         action = np.asarray(self._script.get_action(full), np.float64)
-        if self._mend.open_wide and action[3] == 0.0:
+        if self._fix.open_wide and action[3] == 0.0:
             action[3] = -1.0
         return np.clip(action, -1.0, 1.0)
 
