@@ -2,8 +2,8 @@
 
 Section 2.3 of the paper. The encoder embeds logged transitions of a task into z; the objective
 trains it, and may train networks of its own with it. The learner, an offline policy, sees z as a
-constant; so does the judge, which uncertainties read. The three are components: what an algorithm
-of this kind *is* stands in its objective's entry.
+constant; so does the judge, which uncertainties read. The three are components; the objective's
+entry defines the algorithm.
 
 Where it departs from the released code:
 1. The prior q(z) is the embedding of *all* rows of each training task, not of a random batch.
@@ -11,13 +11,13 @@ Where it departs from the released code:
 3. With `context_shift`, each context of the encoder's loss is shifted at random along what differs
    between the training tasks' first observations. Where every task has, say, an object in a place
    of its own, that place tells the training tasks apart better than anything else, so an encoder
-   learns it by heart and says nothing useful of a new task. What can be seen at once need not be
+   memorises it and says nothing useful about a new task. What can be seen at once need not be
    inferred.
 4. With `hide_unrelated`, what differs between the training tasks' first observations and does not
-   foretell what their experts do is hidden from every network (`idaq.engine.starts`): a policy
+   predict what their experts do is hidden from every network (`idaq.engine.starts`): a policy
    would look the task up by it instead of reading z.
 5. With `next_obs`, the encoder sees (s, a, r, s') instead of (s, a, r): where tasks differ in their
-   dynamics, what an action led to says which one it is.
+   dynamics, what an action led to says which task it is.
 """
 
 from dataclasses import dataclass, field, replace
@@ -109,7 +109,7 @@ class ContextConfig(AlgorithmConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricConfig(ContextConfig):
-    """What objectives with FOCAL's metric loss share besides."""
+    """What objectives with FOCAL's metric loss share in addition."""
 
     metric_weight: float = 10.0
 
@@ -202,7 +202,8 @@ class ContextBased:
         batch = sample_rows(data, tasks, num_batches * config.batch_size, batch_key)
         batches = split_batches(normalise_rows(state.normaliser, batch), num_batches)
         first = Transition(*(field[0] for field in batches))
-        meta = MetaBatch(tasks, contexts, first, context_key, learner_key)
+        objective_key = jax.random.fold_in(context_key, 2)  # 1 shifts contexts
+        meta = MetaBatch(tasks, contexts, first, objective_key, learner_key)
 
         if self.phase == "pretraining":
             encoder, opt, metrics = self.objective.pretrain(state.encoder, state.encoder_opt, meta)
@@ -273,7 +274,7 @@ class ContextBased:
         return shapes
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
-        """The embedding of all transitions of the kept episodes; that of nothing if none is."""
+        """The embedding of all transitions of the kept episodes; of none if none is kept."""
         rows = network_rows(self.spec, agent.normaliser, episodes)
         weight = (jnp.asarray(episodes.valid) & keep[:, None]).astype(jnp.float32)
         flat = Transition(*(x.reshape(-1, *x.shape[2:]) for x in rows))
@@ -308,7 +309,7 @@ class ContextBased:
         return carry
 
     def operations(self) -> int | None:
-        """Floating-point operations of an update, where all its parts count theirs."""
+        """Floating-point operations of an update, if all its parts count theirs."""
         config, latent = self.config, self.config.latent_dim
         rows = config.meta_batch_size * config.batch_size
         contexts = config.meta_batch_size * config.context_size

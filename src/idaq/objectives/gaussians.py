@@ -46,7 +46,7 @@ class ProductOfGaussians(Objective):
 
         def loss(encoder: mlp.Layers) -> tuple[Scalar, tuple[Embeddings, Metrics]]:
             mean, variance = context.posterior(encoder, self.encoder.inputs(meta.contexts))
-            noise = jax.random.normal(jax.random.fold_in(meta.key, 2), mean.shape)
+            noise = jax.random.normal(meta.key, mean.shape)
             z = mean + jnp.sqrt(variance) * noise  # [num_tasks, latent_dim]
             metric = self.metric_weight * metric_loss(z, meta.tasks)
             kl = self.kl_weight * gaussian_kl(mean, jnp.log(variance)).mean()
