@@ -4,10 +4,10 @@ A configuration is resolved once (class defaults, then preset, then command line
 the result, and read back strictly: an unknown or missing key is an error. A dataclass checks its
 own values when it is made (`require`), wherever they come from.
 
-A field may hold one of several *components* (`Component`), told apart by their `kind`; which there
-are is for a registry to say. What is saved stays what it was: a field that is newer than saved
-files is left out where it has its default (`added`), one that has been renamed is saved under
-its first name, and one that has moved (`MOVED` of a class) is found in its first place as well.
+A field may hold one of several *components* (`Component`), told apart by their `kind`; a registry
+says which kinds there are. Saved files keep their form: a field that is newer than they are is left
+out while it has its default (`added`), a renamed one is saved under its first name, and one that
+has moved (`MOVED` of a class) is found in its first place as well.
 """
 
 import dataclasses
@@ -26,19 +26,19 @@ T = TypeVar("T")
 Json = dict[str, Any]  # an object, as files have it
 _ADDED, _SAVED_AS = "added", "saved_as"  # in a field's metadata
 
-MAX_SIZE = 100_000  # of layers and batches: beyond it is a slip of the finger
+MAX_SIZE = 100_000  # of layers and batches; anything larger is a typing error
 
 
 class Component:
-    """The base of configurations of one sort, of which a field holds any.
+    """The base of interchangeable configurations: a field of one sort holds any kind of it.
 
-    A subclass that is no dataclass is the sort; it names the registry of its kinds, whose entries
-    have a `config` each.
+    A subclass that is not a dataclass is a sort; it names the registry of its kinds, each of whose
+    entries has a `config`.
     """
 
     kind: str
     registry: ClassVar[str]
-    default_kind: ClassVar[str | None] = None  # where what was saved does not name one
+    default_kind: ClassVar[str | None] = None  # for saved files that name none
 
     @classmethod
     def choices(cls) -> Mapping[str, type["Component"]]:
@@ -52,7 +52,7 @@ def added(default: T) -> T:
 
 
 def saved_as(name: str, default: T) -> T:
-    """A field with a default that is saved under another name than its own."""
+    """A field with a default, saved under a name other than its own."""
     return dataclasses.field(default=default, metadata={_SAVED_AS: name})
 
 
@@ -109,7 +109,7 @@ def from_dict(cls: type[T], values: object, where: str = "config") -> T:
 
 
 def with_moved(values: Json, moved: Mapping[str, str]) -> Json:
-    """The same values, each in its place of today."""
+    """The same values, each in its current place."""
     for before, now in moved.items():
         (old_part, old_name), (part, name) = before.split("."), now.split(".")
         old, new = values.get(old_part), values.get(part)
@@ -163,7 +163,7 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
 
 
 def _sort_of(hint: Any) -> type[Component] | None:
-    """The sort of component that a field of that type may hold, if it is of components."""
+    """The sort of component that a field of that type holds, if it holds one."""
     for each in typing.get_args(hint) or (hint,):
         if isinstance(each, type) and issubclass(each, Component) and not _is_kind(each):
             return each
@@ -171,12 +171,12 @@ def _sort_of(hint: Any) -> type[Component] | None:
 
 
 def _is_kind(hint: object) -> bool:
-    """Whether a type is one kind of component, and not the sort."""
+    """Whether a type is a kind of component, not a sort."""
     return dataclasses.is_dataclass(hint)
 
 
 def _of_kind(cls: type[Any], current: Any) -> Any:
-    """The defaults of a kind, but for what it has in common with the current component."""
+    """The defaults of a kind; fields shared with the current component keep their values."""
     if current is None or isinstance(current, cls):
         return cls() if current is None else current
     before = {f.name: f.type for f in dataclasses.fields(current) if f.name != "kind"}

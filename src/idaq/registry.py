@@ -1,4 +1,4 @@
-"""Registries: whatever has a name is an entry of one, and describes itself.
+"""Registries: everything that has a name is an entry of one and describes itself.
 
 There is a registry for each kind of thing that can be added: task families, algorithms, the
 objectives and learners that algorithms are made of, judges and uncertainties, searches, and
@@ -9,7 +9,7 @@ adaptation methods. An entry is found by its name, wherever it comes from:
   names are listed, never when idaq is imported;
 - registered in Python, with `idaq.register(entry)`.
 
-Nobody but the entry itself spells its name.
+A name is written in its entry and nowhere else.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Entry(Protocol):
-    """What every entry has; mostly a frozen dataclass."""
+    """What every entry has; most are frozen dataclasses."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,7 @@ class Entry(Protocol):
 E = TypeVar("E", bound=Entry)
 T = TypeVar("T")
 
-PLACES = {  # where the registry of each kind stands, in the order in which an entry is looked at
+PLACES = {  # where each kind's registry is, in the order in which they are offered an entry
     "learner": "idaq.learners.base:LEARNERS",
     "objective": "idaq.algos.entries:OBJECTIVES",
     "algorithm": "idaq.algos.entries:ALGORITHMS",
@@ -50,7 +50,7 @@ PLACES = {  # where the registry of each kind stands, in the order in which an e
 
 
 class Registry(Mapping[str, E], Generic[E]):
-    """Entries of one kind by name; a read-only mapping, but for `register`."""
+    """Entries of one kind by name; a mapping, read-only except for `register`."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Registry(Mapping[str, E], Generic[E]):
         derived: str = "",
         listed_by: str = "",
     ) -> None:
-        """Entries of `built_in` are places: "package.module:attribute", an entry or some of them.
+        """`built_in` holds places, "package.module:attribute", of one entry or several.
 
         `accepts` tells an entry from other things. `derived` is the place of a function that makes
-        further entries of another registry's. `listed_by` says where a user finds the names, if
-        they are too many to list.
+        further entries from another registry's. `listed_by` says where a user finds the names, if
+        there are too many to list.
         """
         self.kind, self.group = kind, f"idaq.{plural}"
         self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
@@ -115,7 +115,7 @@ class Registry(Mapping[str, E], Generic[E]):
     # --- Adding ---
 
     def register(self, entry: E) -> E:
-        """Add an entry, which is given back; a name is taken once."""
+        """Add an entry and return it; a name can be taken only once."""
         if not self.accepts(entry):
             raise IdaqError(f"{entry!r} is no {self.kind}.", "See docs/architecture.md.")
         known = self._known().get(entry.name)
@@ -129,7 +129,7 @@ class Registry(Mapping[str, E], Generic[E]):
 
     @contextmanager
     def registered(self, *entries: E) -> Iterator[None]:
-        """Entries for the time of a block, which may stand in for others of their names."""
+        """Add entries for the duration of a block; they may replace others of the same names."""
         before = dict(self.added)
         self.added |= {entry.name: entry for entry in entries}
         try:
@@ -163,13 +163,13 @@ class Registry(Mapping[str, E], Generic[E]):
 
 
 def registry_of(kind: str) -> Registry[Any]:
-    """The registry of a kind, for those that stand below it and know no more than its name."""
+    """The registry of a kind, for code that knows only the kind's name."""
     registry: Registry[Any] = _at(PLACES[kind])
     return registry
 
 
 def register(entry: T) -> T:
-    """Add an entry to the registry of its kind, and give it back."""
+    """Add an entry to the registry of its kind, and return it."""
     for kind in PLACES:
         registry = registry_of(kind)
         if registry.accepts(entry):
@@ -182,9 +182,9 @@ def register(entry: T) -> T:
 
 
 def identity_of(entry: Any) -> int | str:
-    """What tells an entry from another of its name: its version, or else its source.
+    """What tells an entry from others of the same name: its version, or else its source.
 
-    The source is that of the file which defines it, so that nothing which trains goes unnoticed.
+    The source is the whole file that defines it, so that no change to what trains goes unnoticed.
     """
     if entry.version is not None:
         return int(entry.version)
@@ -206,7 +206,7 @@ def _source(part: Any) -> str:
     module = inspect.getmodule(part)
     try:
         return inspect.getsource(module if module is not None else part)
-    except (OSError, TypeError):  # a notebook's, or none
+    except (OSError, TypeError):  # defined in a notebook, or without any source
         try:
             return inspect.getsource(part)
         except (OSError, TypeError) as error:

@@ -1,7 +1,7 @@
 """The resolved configuration of a run: what is trained, for how long, and how it adapts.
 
 `idaq.config` reads and writes it; the presets of every algorithm fill it in. Beside it are the
-choices and defaults that Python and the command line share; importing them takes nothing heavy.
+choices and defaults that Python and the command line share; importing them loads nothing heavy.
 """
 
 import math
@@ -30,12 +30,12 @@ class AlgorithmConfig(Component):
     """The settings of any algorithm."""
 
     registry: ClassVar[str] = "algorithm"
-    std_floor: float  # of normalised observations, in their own units
+    std_floor: float  # the least deviation of a normalised observation, in its own units
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How long, and how often to say and save something."""
+    """How long to train, and how often to report and save."""
 
     num_updates: int = 50_000
     log_every_updates: int = 500
@@ -57,7 +57,7 @@ class AdaptConfig:
     episodes_per_hypothesis: int = 1  # n_e
     reference: str = "farthest"  # a search of `idaq.adapt.search`: its first hypotheses
     num_candidates: int = 20  # of which `farthest` takes the one farthest from those tried
-    iterate: str = "posterior"  # likewise: the next one
+    iterate: str = "posterior"  # a search of `idaq.adapt.search`: its next hypothesis
     accept: Accept = "threshold"
     final: Final = "posterior"
     num_expert_episodes: int = 1  # of expert context
@@ -116,7 +116,7 @@ class AdaptConfig:
 class RunConfig:
     """Everything that decides a run's numbers, besides its data and seeds."""
 
-    MOVED: ClassVar[Mapping[str, str]] = {  # settings that had another place once
+    MOVED: ClassVar[Mapping[str, str]] = {  # settings that used to be elsewhere
         "algorithm.fine_tuning_steps": "adapt.fine_tuning_steps",
         "algorithm.fine_tuning_rate": "adapt.fine_tuning_rate",
     }

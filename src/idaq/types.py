@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-PyTree = Any  # of arrays, which its owner alone looks into
+PyTree = Any  # of arrays; only its owner looks inside
 Params = PyTree  # of networks
 OptState = PyTree  # of an optimiser
 Carry = PyTree  # a memory within an episode
@@ -16,13 +16,13 @@ AnyArray = NDArray[Any]  # NumPy's, of any type
 Array = jax.Array | AnyArray
 IntArray = NDArray[np.int64]
 
-# JAX's, by the shape that a function of one seed and one task sees; outside of `vmap` there is an
-# axis more for each.
+# JAX's, by the shape that a function of one seed and one task sees; outside `vmap` there is one
+# more axis for each.
 Key = jax.Array  # [], of random numbers
 Scalar = jax.Array  # []
 Vector = jax.Array  # [n]
 Rows = jax.Array  # [n, ...], one for each of a batch
-Embeddings = jax.Array  # [n, latent_dim], of the tasks that the rows of a batch are of
+Embeddings = jax.Array  # [n, latent_dim], of the tasks that a batch's rows belong to
 Mask = jax.Array  # [n] bool
 Places = jax.Array  # whole numbers, to index with
 Action = jax.Array  # [..., action_dim]

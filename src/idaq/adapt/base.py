@@ -30,7 +30,7 @@ class Adapter(Protocol):
         ...
 
     def init(self, agent: PyTree, key: Key, given: Episodes | None) -> PyTree:
-        """The state before the first episode; `given` is expert context, for adapters of that."""
+        """The state before the first episode; `given` is expert context, if the adapter uses it."""
         ...
 
     def propose(self, agent: PyTree, state: PyTree) -> Hypothesis:
@@ -48,5 +48,5 @@ class Adapter(Protocol):
         ...
 
     def record(self, state: PyTree) -> Record:
-        """Why: per episode `uncertainty` and `kept`, per task `threshold` and `tied`."""
+        """The reasons: per episode `uncertainty` and `kept`, per task `threshold` and `tied`."""
         ...

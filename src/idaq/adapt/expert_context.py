@@ -1,7 +1,7 @@
 """Expert context: the hypothesis comes from logged episodes of the test task itself.
 
-This is the offline adaptation that the paper compares with; it is the only adapter that is given
-data of the test task, and nothing that it needs exists for a truly new task.
+This is the offline adaptation that the paper compares with. It is the only adapter that is given
+data of the test task; for a truly new task there is no such data.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 """Online adaptation by gradient steps: MAML's protocol with MACAW's losses.
 
-The other adapters serve a gradient-based algorithm as they are: its `encode` is the inner step on
+The other adapters work unchanged with a gradient-based algorithm: its `encode` is the inner step on
 the context that is believed. `expert-context` steps on the given episodes; `idaq-...` is
 gradient-based IDAQ, whose reference hypotheses are the policies adapted to training tasks and whose
-step is taken on the episodes that pass the threshold alone; `posterior` steps on all of them.
+step is taken only on the episodes that pass the threshold; `posterior` steps on all of them.
 `FineTuning` is what the paper compares with: it starts from the initialisation, takes the inner
-step on its own n_r episodes, and is fine-tuned on everything after every further one.
+step on its first n_r episodes, and after each further one is fine-tuned on all of them.
 """
 
 from dataclasses import dataclass

@@ -1,17 +1,18 @@
 """IDAQ, Algorithm 1: a reference stage, a threshold, an iterative stage, a final policy.
 
-The reference stage runs n_r episodes with hypotheses of the prior and sets the threshold to the
+The reference stage runs n_r episodes with hypotheses from the prior and sets the threshold to the
 bottom k% quantile of their uncertainties, always an observed value (`inverted_cdf`). Episodes at
-or below it are the in-distribution context. Each iterative episode runs q(z | that context) and
-joins it if it passes. The final episode runs the committed hypothesis.
+or below the threshold are the in-distribution context. Each iterative episode runs
+q(z | that context) and joins the context if it passes. The final episode runs the committed
+hypothesis.
 
 Choices beyond the paper's text, all options of `AdaptConfig`:
-1. `reference` and `iterate`: which hypotheses are tried, by a search (`idaq.adapt.search`). The
-   posterior of a deterministic encoder proposes the same one until the context changes.
-2. `accept="improvement"`: only an episode that is better than all before joins, which is what
-   the released code does with returns; the threshold then follows the best episode.
-3. `final="best"`: the final policy replays the hypothesis of the lowest uncertainty.
-If all reference uncertainties tie, all are kept and the record says `tied`.
+1. `reference` and `iterate`: the searches that choose hypotheses (`idaq.adapt.search`). With a
+   deterministic encoder, the posterior proposes the same one until the context changes.
+2. `accept="improvement"`: only an episode better than all before it joins, as in the released
+   code with returns; the threshold then follows the best episode.
+3. `final="best"`: the final policy replays the hypothesis with the lowest uncertainty.
+If all reference uncertainties tie, all reference episodes are kept and the record says `tied`.
 """
 
 import math
@@ -31,14 +32,14 @@ from idaq.types import Episodes, Hypotheses, Hypothesis, Key, Mask, PyTree, Scal
 
 
 class IdaqState(NamedTuple):
-    """Per-episode values are those of the episode's hypothesis."""
+    """The n_e episodes of a hypothesis share their per-episode values."""
 
     reference: Hypotheses  # [num_reference_hypotheses, latent_dim]
     memory: Memory
     uncertainty: Vector  # [num_episodes], NaN where there is none yet
     kept: Mask  # [num_episodes]
     threshold: Scalar  # [], NaN before the reference stage ends
-    thresholds: Vector  # [num_episodes], by which each episode was judged; NaN before it is
+    thresholds: Vector  # [num_episodes], what each episode was judged by; NaN until then
     tied: Scalar  # [] bool
 
 
@@ -75,7 +76,7 @@ class Idaq:
         )
 
     def propose(self, agent: PyTree, state: IdaqState) -> Hypothesis:
-        """A reference hypothesis, q(z | in-distribution context), or the one being repeated."""
+        """A reference hypothesis, the next iterative one, or the one being repeated."""
         count, repeats = state.memory.count, self.config.episodes_per_hypothesis
         reference = state.reference[count // repeats]
         in_reference = count < self.config.num_reference_episodes
@@ -119,7 +120,7 @@ class Idaq:
         }
 
     def _place_in_group(self, index: Scalar) -> Scalar:
-        """Which of its hypothesis's n_e episodes an episode is; both stages start at 0."""
+        """An episode's index among the n_e of its hypothesis; both stages start at 0."""
         start = jnp.where(
             index < self.config.num_reference_episodes, 0, self.config.num_reference_episodes
         )
@@ -144,7 +145,7 @@ class Idaq:
         return self.uncertainty.quantify(episodes, hypothesis, view_of(self.algorithm, agent))
 
     def _quantify_group(self, agent: PyTree, state: IdaqState) -> Scalar:
-        """The uncertainty of the last n_e episodes, which one hypothesis ran."""
+        """The uncertainty of the last n_e episodes, all of one hypothesis."""
         repeats = self.config.episodes_per_hypothesis
         first = state.memory.count - repeats
         group = jax.tree.map(
@@ -153,7 +154,7 @@ class Idaq:
         return self._quantify(agent, group, state.memory.hypotheses[first])
 
     def _judge(self, state: IdaqState, value: Scalar) -> IdaqState:
-        """Whether the last n_e episodes, of that uncertainty, are in-distribution."""
+        """Decide whether the last n_e episodes, of uncertainty `value`, are in-distribution."""
         repeats, num_reference = (
             self.config.episodes_per_hypothesis,
             self.config.num_reference_episodes,

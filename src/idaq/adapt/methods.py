@@ -1,7 +1,7 @@
 """Adaptation methods by name, and which algorithm's agents can adapt with which.
 
-A method says what it *needs*, an algorithm what it *offers*; what fits is a set comparison. Every
-uncertainty makes a method of its own: IDAQ by that uncertainty.
+A method says what it *needs*, an algorithm what it *offers*; comparing the two sets says which fit.
+Every uncertainty makes a method of its own: IDAQ with that uncertainty.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def _idaq(uncertainty: Uncertainty, config: AdaptConfig, algorithm: Algorithm) -
 
 
 def by_uncertainty() -> Iterator[MethodEntry]:
-    """IDAQ by every uncertainty."""
+    """IDAQ with every uncertainty."""
     for uncertainty in UNCERTAINTIES.values():
         yield MethodEntry(
             name=IDAQ_PREFIX + uncertainty.name,
@@ -99,7 +99,7 @@ def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adap
 
 
 def components_of_method(method: str, config: AdaptConfig) -> dict[str, Entry]:
-    """The entries of whatever judges or searches and does not come with the package."""
+    """The entries of a method's uncertainty and searches that come from outside the package."""
     uncertainty = METHODS.get_entry(method).judges
     named = ((SEARCHES, config.reference), (SEARCHES, config.iterate), (UNCERTAINTIES, uncertainty))
     return {

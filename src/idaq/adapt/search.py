@@ -10,12 +10,12 @@ The searches here:
   so far is largest; `farthest-first` takes it from all training tasks;
 - `zero` is no hypothesis at all;
 - `posterior` is q(z | what was kept);
-- `untried` is the posterior, and where that was tried already, of the training tasks' hypotheses
-  that were not the one nearest to the best so far;
-- `search` does so once an episode resembles the logs, that is, when the best uncertainty is closer
-  to a logged episode's than to the mean of what was tried. Until then the neighbourhood of the best
-  one is no better than any other, and the hypothesis farthest from all that were tried is next.
-  Embeddings of tasks that are alike lie close together, and of those one is enough.
+- `untried` is the posterior or, if that was tried already, the untried training task's hypothesis
+  that is nearest to the best so far;
+- `search` does the same once an episode resembles the logs, that is, once the best uncertainty is
+  closer to a logged episode's than to the mean of those tried. Until then the neighbourhood of the
+  best hypothesis is no better than any other, so the one farthest from all those tried is next.
+  Similar tasks have embeddings close together, and trying one of them is enough.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ from idaq.registry import Registry
 from idaq.settings import AdaptConfig
 from idaq.types import Hypotheses, Hypothesis, Key, Mask, Places, Scalar, Vector
 
-SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this are one
-ALIKE = 0.1  # to `search`, those closer than this share of the prior's median distance are one
+SAME_HYPOTHESIS = 1e-6  # hypotheses closer than this count as one
+ALIKE = 0.1  # share of the prior's median distance below which `search` counts two as one
 
 
 class Tried(NamedTuple):
@@ -39,9 +39,9 @@ class Tried(NamedTuple):
     prior: Hypotheses  # [num_train_tasks, latent_dim], the training tasks' embeddings
     posterior: Hypothesis  # [latent_dim], of the context that was kept
     hypotheses: Hypotheses  # [num_episodes, latent_dim], tried so far
-    was_tried: Mask  # [num_episodes]: the others are places for what is to come
+    was_tried: Mask  # [num_episodes]: the others are still empty
     uncertainty: Vector  # [num_episodes], of each one's hypothesis; NaN where there is none
-    logged_uncertainty: Scalar  # [], what a logged episode has under its own task's hypothesis
+    logged_uncertainty: Scalar  # [], that of a logged episode under its own task's hypothesis
 
     @property
     def best(self) -> Hypothesis:
@@ -83,7 +83,7 @@ def farthest(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
 
 
 def farthest_first(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
-    """The farthest of all; at the start all are infinitely far, and it is a random one."""
+    """The farthest of all each time; the first is random, as all are infinitely far."""
     return _far_apart(
         config, prior, key, lambda step_key: jax.random.permutation(step_key, len(prior))
     )
@@ -109,7 +109,7 @@ def posterior(tried: Tried) -> Hypothesis:
 
 
 def untried(tried: Tried) -> Hypothesis:
-    """The posterior, or the untried training task's nearest to the best."""
+    """The posterior if it is new, else the untried training task's hypothesis nearest the best."""
     return _refined(tried, *_news(tried, jnp.asarray(SAME_HYPOTHESIS)))
 
 
@@ -126,9 +126,9 @@ def search(tried: Tried) -> Hypothesis:
 
 
 def _news(tried: Tried, tolerance: Scalar) -> tuple[Mask, Vector]:
-    """Of the posterior and then the prior: which are new, and how far each is from what was tried.
+    """For the posterior, then the prior: which are new, and how far each is from those tried.
 
-    What is closer than the tolerance to one that was tried is nothing new.
+    A hypothesis closer than the tolerance to one that was tried is not new.
     """
     candidates = jnp.concatenate([tried.posterior[None], tried.prior])
     distance = jnp.linalg.norm(candidates[:, None] - tried.hypotheses, axis=-1)

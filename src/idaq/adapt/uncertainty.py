@@ -2,8 +2,8 @@
 
 An uncertainty takes the n_e episodes that one hypothesis ran, the hypothesis, and a `View` of what
 the agent knows from its training, and gives one number: lower is more in-distribution. One that
-`reads` a judge asks it by `view.read`. Register an `Uncertainty` of your own, or declare it as an
-entry point in the group `idaq.uncertainties`; it is then the method `idaq-NAME`.
+`reads` a judge asks it through `view.read`. Register an `Uncertainty` of your own, or declare it as
+an entry point in the group `idaq.uncertainties`; it is then the method `idaq-NAME`.
 """
 
 from collections.abc import Callable
@@ -30,17 +30,17 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """A quantification, what it reads, and what logged episodes have.
+    """A quantification, the judge that it reads, and its value for logged episodes.
 
     `of_logs` takes the mean return of the training tasks' logged episodes and gives the uncertainty
-    that such an episode has under its own task's hypothesis: 0 for an error.
+    that such an episode has under its own task's hypothesis; 0, the default, suits errors.
     """
 
     name: str
     label: str
     quantify: Callable[[Episodes, Hypothesis, View], Scalar]
     reads: str | None = None
-    """The judge whose word it is made from, by name."""
+    """The name of the judge that it reads, if any."""
     of_logs: Callable[[Scalar], Scalar] = jnp.zeros_like
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""

@@ -33,7 +33,7 @@ class Algorithm(Protocol):
 
     @property
     def name(self) -> str:
-        """Its entry's, which also has its version."""
+        """The name of its entry, which also has its version."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Algorithm(Protocol):
 
     @property
     def phases(self) -> tuple[tuple[int, "Algorithm"], ...]:
-        """(first update, the algorithm as it trains from there on); mostly one: ((0, self),).
+        """(first update, the algorithm as it trains from there on); usually one: ((0, self),).
 
         All of them share one state.
         """
@@ -82,7 +82,7 @@ class Algorithm(Protocol):
         ...
 
     def encode(self, agent: PyTree, episodes: Episodes, keep: Mask) -> Hypothesis:
-        """The hypothesis inferred from those of the episodes [num, horizon, ...] in `keep`."""
+        """The hypothesis inferred from the episodes [num, horizon, ...] that `keep` marks."""
         ...
 
     def prior(self, agent: PyTree) -> Hypotheses:

@@ -65,8 +65,8 @@ class SharedData(NamedTuple):
     task_start: Places  # [num_tasks], first row
     task_count: Places  # [num_tasks], number of rows
     episodes: EpisodeIndex
-    return_to_go: Vector | None = None  # [num_transitions], for who asks for Monte-Carlo returns
-    reward_of: RewardFunction | None = None  # where relabelling asks for it
+    return_to_go: Vector | None = None  # [num_transitions], if Monte-Carlo returns are needed
+    reward_of: RewardFunction | None = None  # for algorithms that relabel
 
 
 class SeedData(NamedTuple):
@@ -86,7 +86,7 @@ class TrainData(NamedTuple):
     seed: SeedData
 
     def replaced(self, **changes: Any) -> "TrainData":
-        """The same with other values of some fields, of either part."""
+        """A copy with new values for some fields, of either part."""
         own = {name: value for name, value in changes.items() if name in SeedData._fields}
         common = {name: value for name, value in changes.items() if name not in own}
         return TrainData(self.shared._replace(**common), self.seed._replace(**own))
@@ -166,12 +166,12 @@ def identity_normaliser(obs_dim: int) -> Normaliser:
 
 
 def hide(normaliser: Normaliser, hidden: Mask) -> Normaliser:
-    """The same, with the hidden observations [obs_dim] out of sight."""
+    """The same, with the `hidden` observations [obs_dim] set to zero."""
     return normaliser._replace(seen=jnp.where(hidden, 0.0, normaliser.seen))
 
 
 def choose_normaliser(config: Normalises, data: TrainData) -> Normaliser:
-    """The training tasks' or none, as a configuration asks for; what it hides is hidden."""
+    """The training tasks' normaliser or none, hiding what the configuration asks to hide."""
     identity = identity_normaliser(data.rows.obs.shape[1])
     normaliser = data.normaliser if config.normalise else identity
     return hide(normaliser, data.unrelated) if config.hide_unrelated else normaliser
@@ -199,9 +199,9 @@ def random_places(data: TrainData, tasks: Places, num: int, key: Key) -> Places:
 
 
 def contiguous_places(data: TrainData, tasks: Places, num: int, key: Key) -> Places:
-    """Where `num` transitions of each task are that follow one another, [num_tasks, num].
+    """Where `num` consecutive transitions of each task are, [num_tasks, num].
 
-    A task with fewer rows than `num` gives all of them, from the first again after the last.
+    A task with fewer rows than `num` gives all of them, and starts again after the last.
     """
     count = data.task_count[tasks][:, None]
     first = jax.random.randint(key, count.shape, 0, jnp.maximum(count - num, 0) + 1)
@@ -209,7 +209,7 @@ def contiguous_places(data: TrainData, tasks: Places, num: int, key: Key) -> Pla
 
 
 def task_places(data: TrainData, task: Places, num: int) -> tuple[Places, Mask]:
-    """Where the first `num` rows of a task are, [num], and which of them there are."""
+    """Where the first `num` rows of a task are, [num], and which of them exist."""
     place, count = jnp.arange(num), data.task_count[task]
     return data.task_start[task] + jnp.minimum(place, count - 1), place < count
 

@@ -26,7 +26,7 @@ PAPER_METHODS = (
 )
 
 # what an algorithm may offer to adaptation methods, besides its judges
-EMBEDDING = "embedding"  # hypotheses are points of a space whose origin says nothing
+EMBEDDING = "embedding"  # hypotheses are points of a space whose origin means nothing
 GRADIENT_STEPS = "gradient steps"  # `idaq.adapt.fine_tuning.GradientAlgorithm`
 BELIEF = "belief"  # a hypothesis is a memory that is carried from step to step
 
@@ -121,7 +121,7 @@ def default_algorithm() -> str:
 
 
 def label_of(algorithm: str) -> str:
-    """How an algorithm is called in tables and figures; one that is not installed by its name."""
+    """What tables and figures call an algorithm; its name if it is not installed."""
     return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
 
 
@@ -131,9 +131,9 @@ def version_of(algorithm: str) -> int:
 
 
 def components_of(config: AlgorithmConfig) -> dict[str, Entry]:
-    """The entries of whatever trains and does not come with the package, as "kind name".
+    """The entries, by "kind name", of all that trains and comes from outside the package.
 
-    What does is covered by the algorithm's version.
+    What comes with the package is covered by the algorithm's version.
     """
     objective = OBJECTIVES.get(config.kind)
     entry: Entry = objective or ALGORITHMS.get_entry(config.kind)

@@ -1,9 +1,9 @@
 """FOCAL (Li et al., 2021): a context encoder trained by a metric loss alone (Section 2.3).
 
 Policy, critics and models see its embedding z as a constant. The paper's learner is soft
-actor-critic with BRAC; the presets' own are TD3+BC and cloning. What FOCAL shares with other
-context-based algorithms, and where that departs from the released code, is said in
-`idaq.algos.context_based`. Besides, the metric loss averages each kind of pair by its exact count.
+actor-critic with BRAC; preset `default` takes TD3+BC or cloning. `idaq.algos.context_based` says
+what FOCAL shares with other context-based algorithms, and where that departs from the released
+code. One more departure: the metric loss averages each kind of pair by its exact count.
 """
 
 from dataclasses import dataclass

@@ -9,8 +9,8 @@ Where it departs from PEARL:
 1. There is no replay: context and batches come from the logged data of the training tasks.
 2. A hypothesis is the *mean* of a posterior: those of the training tasks, each from all rows of its
    task, are the prior that adapters choose from, and adapting uses the mean as well. With hundreds
-   of factors the product is so narrow that a sample is no different, and hypotheses that can be
-   compared are what farthest-first and untried need. Without context the mean is that of N(0, I).
+   of factors the product is so narrow that a sample is no different, and farthest-first and untried
+   need hypotheses that can be compared. Without context the mean is that of N(0, I).
 3. The divergence is averaged over the tasks of the meta-batch.
 """
 

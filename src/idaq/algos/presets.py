@@ -3,7 +3,7 @@
 `paper` follows the paper's tables (Appendix C) and, where they are silent, the released code.
 `default` is a stronger offline learner and the adaptation options that did best on training tasks
 (docs/tuning.md says how they were chosen). A preset is for a *kind* of family (`Traits`): for a
-group that the paper knows, and else for what the family is like.
+group that the paper knows, or else for what the family is like.
 """
 
 from typing import Any, get_args
@@ -18,7 +18,7 @@ from idaq.settings import AdaptConfig, PresetName, TrainConfig
 from idaq.types import Traits
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
-SHORT_HORIZON = 50  # steps; below it a discount of 0.9 sees to the end
+SHORT_HORIZON = 50  # steps; in shorter episodes a discount of 0.9 still sees the end
 
 
 def check_preset(name: str) -> None:
@@ -28,7 +28,7 @@ def check_preset(name: str) -> None:
 
 
 def is_small(traits: Traits) -> bool:
-    """Whether episodes cost nothing: more of them are tried, and networks are small."""
+    """Whether episodes cost next to nothing, so that more are tried; networks are small."""
     return not traits.simulator
 
 
@@ -87,7 +87,7 @@ def context_settings(preset: str, traits: Traits) -> Json:
 
 
 def _paper_settings(traits: Traits) -> Json:
-    """BRAC, but for Point-Robot's reward scale of 100; contexts of 400, 1,024 and 100."""
+    """BRAC, except on Point-Robot (rewards times 100 there); contexts of 400, 1,024 and 100."""
     settings: Json = {"judge": EnsembleConfig()}
     if is_small(traits):
         learner = SacBracConfig(divergence="none", reward_scale=100.0)

@@ -79,8 +79,8 @@ def collect(
 ) -> None:
     """Write a dataset of `trajectories` episodes for every task of the family.
 
-    `quality` says by whom they are logged (see `idaq.behaviour.quality`), `policies` names a
-    directory of trained ones. A host family's episodes run in `pool`, or in workers of their own,
+    `quality` says who logs them (see `idaq.behaviour.quality`), `policies` names a directory of
+    trained policies. A host family's episodes run in `pool`, or in workers of their own,
     and go to the disk as they come.
     """
     check_collection(trajectories, seed)
@@ -198,7 +198,7 @@ def _units(
 
 
 def _shares(loggers: Loggers, trajectories: int) -> list[tuple[int, NDArray[np.int64]]]:
-    """Every agent with the numbers of the episodes that it logs of a task."""
+    """Every agent, with the numbers of a task's episodes that it logs."""
     agent_of = loggers.agent_of(trajectories)
     return [(int(agent), np.flatnonzero(agent_of == agent)) for agent in np.unique(agent_of)]
 

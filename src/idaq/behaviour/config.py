@@ -14,7 +14,7 @@ MAX_EPISODES = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class BehaviourConfig:
-    """Training goes in rounds: some episodes, and beside them some updates on the rounds before."""
+    """Training proceeds in rounds: some episodes and, meanwhile, updates on earlier rounds."""
 
     sac: SacConfig = field(default_factory=SacConfig)
     num_rounds: int

@@ -3,9 +3,9 @@
 DIR/ladder.json             what was trained, how, where; the rungs with their returns
 DIR/rung-000.safetensors    the policy's parameters at one of them
 
-The directory in which policies are trained and the one that ships with the package look alike. What
-a quality is logged by is chosen by *progress*: 0 for the untrained policy, 1 for the reference, the
-scripted expert's return or, where there is none, the best rung's.
+The directory in which policies are trained and the one that ships with the package look alike. The
+rungs that log a quality are chosen by *progress*: 0 at the untrained policy's return, 1 at the
+reference, which is the scripted expert's return or, where there is none, the best rung's.
 """
 
 import shutil
@@ -55,7 +55,7 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """The rungs of one training, and whatever is to be known of it."""
+    """The rungs of one training, and all that is known about it."""
 
     path: Path
     family: str
@@ -81,7 +81,7 @@ class Ladder:
         write_json(self.path / LADDER_FILE, content)
 
     def save_rung(self, rung: Rung, policy: PyTree) -> None:
-        """Write the parameters of a rung, which is not listed yet."""
+        """Write the parameters of a rung that is not listed yet."""
         metadata = {"family": self.family, **asdict(rung)}
         checkpoint.save(self.path / rung.file_name, policy, metadata)
 
@@ -114,7 +114,7 @@ class Ladder:
         return tuple(rising[index] for index in sorted(chosen))
 
     def chosen(self, quality: LadderQuality) -> tuple[Rung, ...]:
-        """The rungs that log data of a quality; each logs as many episodes."""
+        """The rungs that log data of a quality; each logs equally many episodes."""
         if quality == "expert":
             return (self.best,)
         if quality == "replay":
@@ -182,7 +182,7 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
     return ladder
 
 
-# Families with the same tasks and dynamics: the policies of one log data of the other as well.
+# Families with the same tasks and dynamics: the policies of one can log the other's data.
 SHARED_WITH = {"point-robot": ("point-robot-sparse",)}
 
 

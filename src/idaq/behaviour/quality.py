@@ -3,7 +3,7 @@
 | quality | logged by |
 |---|---|
 | `expert` | the family's scripted expert or, where there is none, the best policy of its ladder |
-| `medium` | policies from the middle of the ladder, as many episodes each |
+| `medium` | policies from the middle of the ladder, equally many episodes each |
 | `replay` | policies all along the ladder, from the untrained one to the best |
 | `random` | uniform actions |
 
@@ -42,7 +42,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 @dataclass(frozen=True)
 class Loggers:
-    """Policies that share the work: of every task's episodes each logs as many as the others."""
+    """Policies that share the work: each logs equally many of every task's episodes."""
 
     policy: Policy
     agents: Sequence[PyTree]
@@ -62,7 +62,7 @@ class Loggers:
 def find_loggers(family: TaskFamily, quality: Quality, policies: Path | None) -> Loggers | None:
     """Who logs that quality; None is the family's scripted expert.
 
-    `policies` is a directory of a ladder, which comes before scripts and the package's own.
+    `policies` is a ladder's directory; it takes precedence over scripts and the package's own.
     """
     if quality not in QUALITIES:
         raise IdaqError(
@@ -122,7 +122,7 @@ def shipped_policies(family: TaskFamily) -> Path | None:
 
 
 def shipped_fingerprint(family: TaskFamily, quality: Quality) -> str | None:
-    """Of the package's policies that log that quality; None where none do."""
+    """That of the package's policies that log the quality; None where none do."""
     place = shipped_policies(family)
     scripted = quality == "expert" and has_scripted_expert(family)
     if place is None or scripted or quality == "random":

@@ -14,17 +14,17 @@ from idaq.types import Array, Key, Places, Rows, Scalar, Spec, Transition
 
 
 class Replay(NamedTuple):
-    """Rows are written in blocks of one size, of which the capacity is a multiple."""
+    """Rows are written in blocks of one size; the capacity is a multiple of it."""
 
     rows: Transition  # [capacity, ...]; actions are scaled to [-1, 1]
     task: Places  # [capacity]
     num_written: Scalar  # []: all rows ever written
-    num_kept: Scalar  # []: the first rows, which nothing is written over
+    num_kept: Scalar  # []: the first rows, which are never overwritten
     conditions: jax.Array  # [num_tasks, condition_dim]: what the learner is told of a task
 
 
 def empty_replay(spec: Spec, capacity: int, conditions: Array, num_kept: int = 0) -> Replay:
-    """Room for `capacity` transitions of tasks with these conditions; the first ones stay."""
+    """Room for `capacity` transitions of tasks with these conditions; the first `num_kept` stay."""
     rows = Transition(
         obs=jnp.zeros((capacity, spec.obs_dim)),
         action=jnp.zeros((capacity, spec.action_dim)),
@@ -43,7 +43,7 @@ def empty_replay(spec: Spec, capacity: int, conditions: Array, num_kept: int = 0
 
 @partial(jax.jit, donate_argnums=0)
 def add_rows(replay: Replay, rows: Transition, task: Array) -> Replay:
-    """Write a block; the oldest one that need not stay makes room for it."""
+    """Write a block; once the ring is full, over the oldest one that need not stay."""
     written, kept, capacity = replay.num_written, replay.num_kept, replay.task.shape[0]
     start = jnp.where(written < capacity, written, kept + (written - kept) % (capacity - kept))
 

@@ -1,4 +1,4 @@
-"""The behaviour policy that knows nothing: every action within the bounds is as likely."""
+"""The behaviour policy that knows nothing: every action within the bounds is equally likely."""
 
 from dataclasses import dataclass
 

@@ -9,7 +9,7 @@ import jax
 from idaq.errors import IdaqError
 
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # of Linux
-MAPS_SHARE = 0.5  # of the limit, which compiled programs may fill
+MAPS_SHARE = 0.5  # of the limit, that compiled programs may fill
 
 
 def find_device() -> jax.Device:
@@ -43,10 +43,10 @@ def enable_compile_cache() -> None:
 
 
 def forget_programs_when_many() -> None:
-    """Drop the compiled programs of this process where they come near what the system allows.
+    """Drop the compiled programs of this process when they come near what the system allows.
 
-    On a CPU each takes some memory maps, and the compiler crashes when a process has no more of
-    them: a benchmark of many families would. What is used again is read from the compile cache.
+    On a CPU each takes some memory maps, and the compiler crashes when a process runs out of them,
+    as in a benchmark of many families. What is used again is read from the compile cache.
     """
     try:
         with MAPS.open("rb") as lines:

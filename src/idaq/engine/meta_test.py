@@ -52,7 +52,7 @@ def _results(
         results["success"] = np.asarray((stacked.success & stacked.valid).any(axis=-1))
     if hypotheses[0].shape[-1] <= MAX_SAVED_HYPOTHESIS:
         results["hypotheses"] = np.stack(hypotheses, axis=2)
-    if is_jax_family(family):  # small ones; a simulator's would be a hundred times everything else
+    if is_jax_family(family):  # these are small; a simulator's would dwarf the rest
         first = stacked.obs[..., :1, :]
         results["observations"] = np.concatenate([first, stacked.next_obs], axis=-2)
         results["valid"] = np.asarray(stacked.valid)

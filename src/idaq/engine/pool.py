@@ -1,10 +1,10 @@
 """Host environments in worker processes: units of whole episodes in, episodes out.
 
-A unit is a batch of episodes with everything that decides them: tasks, seeds, and for an agent its
-weights and hypotheses. Workers are spawned, own their simulators, and compute on one thread of the
-CPU. A unit's policy calls have one fixed, padded shape and each episode has a fixed place in it, so
-that results depend neither on the number of workers nor on who ran what. When a worker dies, the
-pool is replaced and the units that had not been answered run again, with the same seeds.
+A unit is a batch of episodes with everything that determines them: tasks, seeds, and for an agent
+its weights and hypotheses. Workers are spawned, own their simulators, and compute on one thread of
+the CPU. A unit's policy calls have one fixed, padded shape, in which each episode has a fixed
+place, so results depend neither on the number of workers nor on which worker ran what. When a
+worker dies, the pool is replaced and its unfinished units run again, with the same seeds.
 """
 
 import hashlib
@@ -42,12 +42,12 @@ Done = TypeVar("Done")
 Done_co = TypeVar("Done_co", covariant=True)
 Floats = NDArray[np.float32]
 
-UNIT_EPISODES = 5  # of a policy unit: one policy call serves so many simulators
+UNIT_EPISODES = 5  # of a policy unit: one policy call serves this many simulators
 UNITS_PER_WORKER = 2  # in flight, so that no worker waits and little is held in memory
 MAX_DEATHS_IN_A_ROW = 5  # of workers, with no unit finished in between
 MAX_WORKERS = 1_000
 MANAGER_SECONDS = 10  # for a pool's thread to see that its workers were killed
-LAST_SECONDS = 2.0  # of a parent, between the end that its workers see and that of its locks
+LAST_SECONDS = 2.0  # for a parent to release its locks after its workers have seen it end
 
 
 class Unit(Protocol[Done_co]):
@@ -75,7 +75,7 @@ class ExpertUnit:
 class PolicyUnit:
     """Up to `UNIT_EPISODES` episodes of one agent, each with a task, hypothesis and key.
 
-    Those in `rows` are run, each at its own row of the policy calls.
+    Only those in `rows` are run, each in its own row of the policy calls.
     """
 
     family: HostFamily
@@ -91,7 +91,7 @@ class PolicyUnit:
 
 
 def reset_seed(key: NDArray[np.uint32]) -> int:
-    """The simulator's seed of an episode with that raw key."""
+    """The simulator's seed for an episode with this raw key."""
     return int(np.random.default_rng(key).integers(2**31))
 
 
@@ -111,7 +111,7 @@ def _expert_episode(
 
 
 def empty_episodes(family: HostFamily, num: int) -> Episodes:
-    """Buffers of `num` episodes in which nothing has taken place yet."""
+    """Empty buffers for `num` episodes."""
     spec, lead = family.spec, (num, family.spec.horizon)
     return Episodes(
         obs=np.zeros((*lead, spec.obs_dim), np.float32),
@@ -127,7 +127,7 @@ def empty_episodes(family: HostFamily, num: int) -> Episodes:
 def _record_step(
     episodes: Episodes, row: int, step: int, env: "Simulator", obs: Floats, action: Floats
 ) -> tuple[Floats, Info, bool]:
-    """Step a simulator and write down what happened; whether the episode ended."""
+    """Step a simulator, record what happened, and tell whether the episode ended."""
     next_obs, reward, terminated, truncated, info = env.step(action)
     values = (obs, action, reward, next_obs, terminated, bool(info.get("success", False)), True)
     for field, value in zip(episodes, values, strict=True):
@@ -173,7 +173,7 @@ def _policy_episodes(unit: PolicyUnit) -> Episodes:
 def _policy_program(
     policy: Policy,
 ) -> tuple[Callable[..., PyTree], Callable[..., tuple[Action, Carry]]]:
-    """(memory at the start, the next action and memory), batched over a unit's episodes."""
+    """Functions for the first memory, and for the next action and memory, of a unit's episodes."""
     import jax
 
     def one(
@@ -194,7 +194,7 @@ def _policy_program(
     return start, jax.jit(jax.vmap(one, in_axes=(None, 0, 0, 0, 0, 0, None)))
 
 
-@lru_cache(maxsize=2 * UNIT_EPISODES)  # of two families, where their jobs overlap
+@lru_cache(maxsize=2 * UNIT_EPISODES)  # for two families whose jobs overlap
 def _simulator(family: HostFamily, row: int) -> "Simulator":
     """A worker's own simulator of a family, one per row of its policy calls."""
     return family.make_env()
@@ -209,10 +209,10 @@ def _load_agent(file: str) -> PyTree:
 
 
 def _start_worker(directory: str) -> None:
-    """Runs first in every worker: the CPU, one thread, and an end when the parent has ended.
+    """Runs first in every worker: compute on one CPU thread, and end when the parent has ended.
 
-    `directory` is the pool's; a parent that was killed cannot remove it. Its lock is not among what
-    a spawned process inherits, so that it ends with the parent.
+    `directory` is the pool's: if the parent was killed, the worker removes it. Spawned processes do
+    not inherit its lock, which is therefore released when the parent ends.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -283,12 +283,12 @@ class WorkerPool:
         self._scratch.close()
 
     def check_open(self) -> None:
-        """Raise `CancelledError` where the pool is closed: whoever waits shall give up."""
+        """Raise `CancelledError` if the pool is closed, so that callers stop waiting."""
         if self._closed:
             raise CancelledError("the worker pool is closed")
 
     def share_agent(self, agent: PyTree) -> str:
-        """Put an agent where the workers can read it; the file ends with the pool."""
+        """Put an agent where the workers can read it; the file is removed with the pool."""
         import jax
 
         content = pickle.dumps(jax.tree.map(np.asarray, agent))
@@ -341,13 +341,13 @@ class WorkerPool:
                 return executor, self._starter.submit(executor.submit, _run, unit).result()
             except BrokenProcessPool:
                 self._replace(executor, unit)
-            except RuntimeError:  # one of the two was shut down in this very moment
+            except RuntimeError:  # one of the two was shut down at this very moment
                 self.check_open()
                 if self._executor is executor:
                     raise
 
     def _replace(self, broken: ProcessPoolExecutor, unit: Unit[object]) -> None:
-        """Drop a pool in which a worker died; whoever comes first counts the death."""
+        """Drop a pool in which a worker died; only the first caller to notice counts the death."""
         with self._lock:
             if self._executor is not broken:
                 return
@@ -364,23 +364,23 @@ class WorkerPool:
 
 
 def _block_interrupts() -> None:
-    """Runs first in the thread that starts workers, which are deaf to Ctrl-C as it is.
+    """Runs first in the thread that starts workers, so that neither it nor they receive Ctrl-C.
 
-    Their parent hears of it, ends them and says what to do; it must not be in the middle of
-    starting one, or that one complains.
+    The parent receives it, ends the workers and tells the user how to go on. It must not be
+    interrupted while it is starting a worker, or that worker prints a traceback.
     """
-    ensure_running()  # multiprocessing's tracker unblocks the signal where it starts later
+    ensure_running()  # if it started later, multiprocessing's tracker would unblock the signal
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _kill(executor: ProcessPoolExecutor) -> None:
     workers = getattr(executor, "_processes", None)  # `shutdown` forgets both
     manager = getattr(executor, "_executor_manager_thread", None)
-    executor.shutdown(wait=False, cancel_futures=True)  # waits for one that is being started
+    executor.shutdown(wait=False, cancel_futures=True)  # waits for a worker that is being started
     processes = list(workers.values()) if workers is not None else []
     for process in processes:
         process.kill()
-    if manager is not None:  # Python's own clearing up at exit fails while it is at its last lines
+    if manager is not None:  # Python's own clean-up at exit fails while this thread is ending
         manager.join(MANAGER_SECONDS)
     for process in processes:
         process.join()

@@ -40,7 +40,7 @@ class ProgressBar:
         return self
 
     def advance_to(self, done: int) -> None:
-        """`done` of the total are done; what was done at the first call is not in the rate."""
+        """`done` of the total are done; those done by the first call do not count in the rate."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._start, self._last_line = done, now, now

@@ -40,7 +40,7 @@ def git_state(source: Path = _PACKAGE) -> Json | None:
     """The commit of the source that runs, where it is a checkout or comes from `git archive`."""
     archived = (source / "archived_commit.txt").read_text(encoding="ascii").strip()
     if not archived.startswith("$"):
-        return {"commit": archived, "modified": None}  # since then, which nobody knows
+        return {"commit": archived, "modified": None}  # whether it was modified since is unknown
     try:
         commit = _git(source, "rev-parse", "HEAD")
         changed = _git(source, "status", "--porcelain", "--untracked-files=no", ".")

@@ -2,8 +2,8 @@
 
 A policy is three pure functions (see `idaq.algos.base`): `init_carry`, `act` and `take_reward`.
 `rollout` runs one episode of a JAX family as a scan over steps, and callers `vmap` it;
-`ScannedRollouts` does so over agents and tasks. `HostRollouts` gives the same episodes of a
-Gymnasium simulator to worker processes.
+`ScannedRollouts` does so over agents and tasks. `HostRollouts` has worker processes run the same
+episodes in a Gymnasium simulator.
 """
 
 import hashlib

@@ -1,11 +1,10 @@
 """What an agent can see of its task at the first step, and whether it is worth looking at.
 
-Where tasks differ in something that is in sight (an object lies elsewhere), that something tells
-the training tasks apart better than anything else, and networks learn it by heart. Where it also
-decides what there is to do, they should look at it. Where it does not, as the object that lies
-about while the arm is to reach a point in the air, they look the task up by it and go astray on the
-next one. The logs themselves say which of the two it is: across tasks, what is in sight at the
-start either foretells how the experts move or it does not.
+Where tasks visibly differ at the start (an object lies elsewhere), the difference tells the
+training tasks apart better than anything else, and networks memorise it. Where it also decides what
+to do, they should look at it. Where it does not (an object lies about while the arm is to reach a
+point in the air), they look the task up by it and fail on a new one. The logs say which it is:
+across tasks, what is visible at the start either predicts how the experts move or it does not.
 """
 
 import numpy as np
@@ -17,10 +16,10 @@ from idaq.types import IntArray
 Floats = NDArray[np.float64]
 
 NUM_MOMENTS = 25  # of an episode, at which behaviour is compared
-STILL = 0.1  # what moves less than this share of its spread between tasks stays where it is
+STILL = 0.1  # what moves less than this share of its spread between tasks counts as still
 FORETOLD = 0.1  # the least share of variance explained that counts
 RIDGE = 2.0  # weight of the penalty, in tasks
-MIN_SPREAD = 1e-3  # in the data's units: what differs less is in sight of nobody
+MIN_SPREAD = 1e-3  # in the data's units; smaller differences count as none
 
 
 def start_std(dataset: Dataset, train_tasks: IntArray) -> Floats:
@@ -30,12 +29,12 @@ def start_std(dataset: Dataset, train_tasks: IntArray) -> Floats:
 
 
 def unrelated_starts(dataset: Dataset, train_tasks: IntArray) -> NDArray[np.bool_]:
-    """Which observations differ between tasks and say nothing of how they are solved, [obs_dim].
+    """Which observations differ between tasks and say nothing about how to solve them, [obs_dim].
 
-    Such an observation (1) differs from task to task at the first step, (2) stays as it is during
-    an episode, and (3) belongs to a set that does not foretell the experts' movements: a linear
-    regression of the other observations' path on it, judged on tasks left out one at a time,
-    explains less than a tenth of the variance between tasks at every moment.
+    Such an observation (1) differs from task to task at the first step, (2) does not change during
+    an episode, and (3) belongs to a set that does not predict the experts' movements: when the
+    paths of the other observations are regressed linearly on the set, and each task is predicted
+    from the others, it explains less than a tenth of the variance between tasks at every moment.
     """
     task, path = _moments(dataset, train_tasks, np.linspace(0.0, 1.0, NUM_MOMENTS))
     start, moved = path[:, 0], path - path[:, :1]
@@ -57,7 +56,7 @@ def unrelated_starts(dataset: Dataset, train_tasks: IntArray) -> NDArray[np.bool
 
 
 def _moments(dataset: Dataset, train_tasks: IntArray, moments: Floats) -> tuple[IntArray, Floats]:
-    """The task of each training episode, and its observations at shares of its length."""
+    """The task of each training episode, and its observations at given shares of its length."""
     arrays = dataset.arrays
     offsets = np.asarray(arrays["episode_offsets"])
     own = np.flatnonzero(np.isin(arrays["episode_task"], train_tasks))
@@ -76,7 +75,7 @@ def _principal_components(features: Floats) -> Floats:
 
 
 def _explained(features: Floats, values: Floats) -> float:
-    """The share of the variance between tasks that features of a task left out explain."""
+    """The share of the variance between tasks that features explain, each task left out in turn."""
     num = len(features)
     design = np.column_stack([np.ones(num), features])
     penalty = np.diag([0.0, *[RIDGE] * features.shape[1]])

@@ -128,10 +128,10 @@ def train_group(
     on_agents: Callable[[int, list[PyTree]], None] | None = None,
     agents_every_updates: int = 0,
 ) -> list[PyTree]:
-    """Train a group of seeds, from its checkpoint if there is one; the agents, one per seed.
+    """Train a group of seeds, from its checkpoint if there is one; returns one agent per seed.
 
-    `on_agents` is given the agents of every so many updates, a multiple of the updates between
-    two lines of the log, so that training is the same with and without it.
+    `on_agents` is given the agents at regular intervals, a multiple of the updates between two
+    lines of the log, so that training is the same with and without it.
     """
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     state, done = new_state(algorithm, data, keys), 0

@@ -6,7 +6,7 @@ its 17-dimensional observation and the random start are those of Gymnasium's `Ha
 episode is cut off after 200 steps and never ends by itself.
 
 Gymnasium's class spends as long in Python as in MuJoCo. `CheetahVelEnv` calls MuJoCo itself, with
-the same model and the same calls, so that it says the same, bit for bit, in about half the time.
+the same model and the same calls, so its numbers are the same, bit for bit, in about half the time.
 What is left out is `mj_rnePostConstraint`, whose contact forces nothing reads.
 
 This file needs MuJoCo (the extra `idaq[mujoco]`).
@@ -143,7 +143,7 @@ class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     def _obs(self) -> NDArray[np.float32]:
         obs = np.empty(OBS_DIM, np.float32)
-        obs[:8] = self._qpos[1:]  # all but the distance that it has come
+        obs[:8] = self._qpos[1:]  # all but the distance travelled
         obs[8:] = self._qvel
         return obs
 

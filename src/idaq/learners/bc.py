@@ -2,8 +2,8 @@
 
 Where every task was logged by an expert there is little for a critic to add, and its errors cost
 more than it brings; without one an update takes about a fifth of the operations of TD3+BC. Dropout
-of hidden units keeps the policy from learning the training tasks by heart, and the agent takes
-along the average of the last policies.
+of hidden units keeps the policy from memorising the training tasks, and the agent takes along the
+average of the last policies.
 """
 
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ target after every update.
 
 Where it departs from the released code:
 1. Time limits are not terminations: the critic bootstraps through them.
-2. D of the policy's loss is estimated with c as it is before its own steps, as there; but c is
-   never differentiated through after it was changed.
+2. D in the policy's loss is estimated with c as it is before its own steps, as in the released
+   code; but c is never differentiated through after it was changed.
 """
 
 from dataclasses import dataclass
@@ -227,7 +227,7 @@ def _update_dual(
 ) -> tuple[mlp.Layers, OptState, Scalar, Scalar]:
     """`dual_steps` steps of c, each on its own batch with actions of the policy as it was.
 
-    Also the last step's loss, and the divergence as c saw it before the first one.
+    Also returns the last step's loss, and the divergence as c saw it before the first one.
     """
     optimiser = optax.adam(config.dual_learning_rate)
     dual, dual_opt = state.dual, state.dual_opt

@@ -7,8 +7,8 @@ the hidden layers' gradient and the action's columns of the first layer. Forward
 several losses share count once, and nothing that is thrown away counts.
 
 Where an algorithm differentiates through a gradient: with F the forward pass and F1 its first
-layer's share, the derivative of a loss's gradient along a direction takes 6 F - 4 F1, two products
-in place of each of the gradient's own, but for those of the inputs.
+layer's share, the derivative of a loss's gradient along a direction takes 6 F - 4 F1: two products
+in place of each of the gradient's own, except those of the inputs.
 """
 
 from itertools import pairwise
@@ -32,5 +32,5 @@ class Operations:
         return self.forward + self.hidden_gradient + self.to_inputs(action_dim)
 
     def to_inputs(self, columns: int) -> int:
-        """The gradient of some of the inputs, where that of the first layer is there."""
+        """The gradient of some of the inputs, given that of the first layer."""
         return 2 * columns * self._first_width

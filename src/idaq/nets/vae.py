@@ -19,12 +19,12 @@ LOG_VARIANCE_MIN, LOG_VARIANCE_MAX = -10.0, 4.0
 class Encoder(NamedTuple):
     """Parameters of the recurrent part."""
 
-    embed: mlp.Layers  # one
+    embed: mlp.Layers  # one layer
     inputs: jax.Array  # [embed_dim, 3 * memory_dim]: reset, update, candidate
     memory: jax.Array  # [memory_dim, 3 * memory_dim]
     bias: jax.Array  # [3 * memory_dim], of the inputs
     memory_bias: jax.Array  # [3 * memory_dim]
-    head: mlp.Layers  # one
+    head: mlp.Layers  # one layer
 
 
 def init_encoder(

@@ -2,8 +2,8 @@
 
 A layer of i inputs and o outputs has a `code` [c], a map `weight` [c, i o + o] and its `bias`
 [i o + o]; code @ weight + bias are the layer's weights and biases, one after the other. A gradient
-step moves all three tensors, each at a rate of its own, and so the emitted weights by more than
-their own gradient: that is what makes one step expressive.
+step moves all three tensors, each at a rate of its own, and so moves the emitted weights by more
+than their own gradient: that is what makes one step expressive.
 
 The step is computed in closed form. With g the gradient of the emitted weights, that of the map is
 the outer product code g', so the map after the step is never written out:

@@ -117,7 +117,7 @@ class Objective(ABC):
     def pretrain(
         self, params: Params, opt: OptState, meta: MetaBatch
     ) -> tuple[Params, OptState, Metrics]:
-        """One step of the phase before, for those that have one."""
+        """One step of the pretraining phase, for objectives that have one."""
         raise NotImplementedError(f"{type(self).__name__} has no phase before the learner's")
 
     def trained_encoder(self, params: Params) -> Params:
@@ -139,7 +139,7 @@ def descend(
     opt: OptState,
     learning_rate: float,
 ) -> tuple[Params, OptState, Beside]:
-    """One step of Adam down a loss; new parameters and optimiser state, and what is beside it."""
+    """One step of Adam down a loss; new parameters and optimiser state, and its other output."""
     (_, beside), grad = jax.value_and_grad(loss, has_aux=True)(params)
     step, opt = optax.adam(learning_rate).update(grad, opt)
     return optax.apply_updates(params, step), opt, beside

@@ -2,9 +2,8 @@
 
 Training has two phases. First a variational auto-encoder (`idaq.nets.vae`): after every prefix of a
 sequence of episodes of one task, a sample of the belief decodes the rewards of the *whole*
-sequence, and the divergence of each belief from the one before it (of the first from N(0, I)) is
-paid for.
-Then, with the encoder frozen, an offline learner on the augmented state [s, mean, log variance],
+sequence, and each belief pays for its divergence from the one before it (the first, from N(0, I)).
+Second, with the encoder frozen, an offline learner on the augmented state [s, mean, log variance],
 whose next state has the next belief. A sequence is several episodes one after the other, and the
 state after the end of one is the start of the next.
 
@@ -12,8 +11,8 @@ The belief's memory is the hypothesis: an episode starts from it, `act` carries 
 step, and `encode` reads whole episodes into it.
 
 Without `relabel` this is the variant without reward oracle that the paper compares with. With it,
-episodes of other training tasks take part with the rewards that the task's own reward function
-gives for them: the setting of the authors, which tells tasks apart that no shared data does.
+episodes of other training tasks are used too, with the rewards that the task's own reward function
+gives for them. This is the authors' setting; it tells apart tasks whose logs share no states.
 
 Where it departs from the authors' description:
 1. Both phases are updates of one loop: the first `vae_updates` train the auto-encoder. Beliefs are
@@ -21,7 +20,7 @@ Where it departs from the authors' description:
 2. Long sequences decode a random part of their steps from a random part of their prefixes.
 3. The learner is a choice: soft actor-critic is the authors'.
 4. The memory of a GRU drifts in sequences longer than those that it was trained on. The budget at
-   meta-test is longer, so an episode's belief starts from the last `sequence_episodes` - 1 ones.
+   meta-test is longer, so a belief starts from the last `sequence_episodes` - 1 episodes.
 5. With `normalise`, observations and rewards are standardised by the training tasks' statistics.
 """
 
@@ -85,12 +84,12 @@ class BorelConfig(AlgorithmConfig):
     vae_updates: int = 20_000  # the first phase; the learner trains from then on
     meta_batch_size: int = 16  # sequences per update
     sequence_episodes: int = 2  # of one task, one after the other
-    elbo_prefixes: int = 0  # that decode, drawn at random; 0 takes all
+    elbo_prefixes: int = 0  # decoded from, drawn at random; 0 takes all
     decoded_steps: int = 0  # of the sequence, drawn at random; 0 takes all
     batch_size: int = 256  # transitions per update of the learner
     relabel: bool = False  # needs a family that can compute rewards
     relabel_share: float = 0.5  # of the episodes come from other tasks
-    hide_unrelated: bool = False  # as FOCAL's
+    hide_unrelated: bool = False  # as in FOCAL
     normalise: bool = False
     std_floor: float = 0.05
     learner: LearnerConfig = field(
@@ -224,9 +223,9 @@ class Borel:
         return shapes
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
-        """The memory after the last kept episodes, in their order; that of nothing if none is.
+        """The memory after the last kept episodes, in order; the empty memory if none is kept.
 
-        It reads as many as leave room for one more in a training sequence.
+        It reads at most one episode fewer than a training sequence has, but one at least.
         """
         rows = network_rows(self.spec, agent.normaliser, episodes)
         kept_from_here = jnp.cumsum(keep[::-1])[::-1]
@@ -245,7 +244,7 @@ class Borel:
         raise IdaqError("BOReL has nothing that judges episodes.", "Choose another method.")
 
     def init_carry(self, agent: Agent, hypothesis: Hypothesis) -> Carry:
-        """(memory, the last observation and action, which wait for their reward)."""
+        """(memory, the last observation and action, still without their reward)."""
         return hypothesis, jnp.zeros(self.spec.obs_dim), jnp.zeros(self.spec.action_dim)
 
     def act(
@@ -301,7 +300,7 @@ class Borel:
         error = jnp.square(decoded - rows.reward[:, None, steps]) * sequences.valid[:, None, steps]
         reconstruction = error.sum(axis=-1).mean() * (num_steps / steps.shape[0])
 
-        first = jnp.zeros_like(mean[:, :1])  # N(0, I), before the belief of nothing
+        first = jnp.zeros_like(mean[:, :1])  # N(0, I), before the belief without data
         before = [jnp.concatenate([first, x[:, :-1]], axis=1) for x in (mean, log_variance)]
         return reconstruction, gaussian_kl(mean, log_variance, *before).mean()
 
@@ -395,7 +394,7 @@ def _in_a_row(rows: Transition, valid: jax.Array) -> Sequences:
 
 
 def _some(key: Key, num: int, wanted: int) -> Places:
-    """`wanted` different places of `num` at random; all of them in order where it is 0 or more."""
+    """`wanted` different places of `num` at random; all, in order, if it is 0 or too many."""
     if wanted == 0 or wanted >= num:
         return jnp.arange(num)
     return jax.random.choice(key, num, (wanted,), replace=False)

@@ -68,7 +68,7 @@ def operations(algorithm: Borel) -> int | None:
 
 
 def _of_gru(algorithm: Borel) -> tuple[int, int]:
-    """Per step: the forward pass, and how much of it the first layer is."""
+    """Per step: the forward pass, and the first layer's part of it."""
     config, spec = algorithm.config, algorithm.spec
     embed = 2 * (spec.obs_dim + spec.action_dim + 1) * config.embed_dim
     return embed + 2 * 3 * config.memory_dim * (config.embed_dim + config.memory_dim), embed

@@ -1,8 +1,8 @@
 """MACAW's inner loop: networks, losses, and the one step that adapts them to a task.
 
 V moves first, towards Monte-Carlo returns; then the policy, by advantage-weighted regression under
-the new V, with the squared error of an advantage head beside it, which makes the step's gradient
-tell values apart that actions alone do not. `idaq.algos.macaw.outer` is the outer loop.
+the new V, plus the squared error of an advantage head, by which the step's gradient tells apart
+values that actions alone do not. `idaq.algos.macaw.outer` is the outer loop.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class MacawConfig(AlgorithmConfig):
     inner_batch_size: int = 256
     outer_batch_size: int = 256
     discount: float = 0.99
-    hide_unrelated: bool = False  # as FOCAL's
+    hide_unrelated: bool = False  # as in FOCAL
     normalise: bool = False
     std_floor: float = 0.05
 

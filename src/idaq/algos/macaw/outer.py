@@ -6,9 +6,9 @@ here, trains both initialisations, the rates and the weight of the advantage hea
 stepped networks do well on other rows of the task, by derivatives through the step.
 
 A hypothesis is the vector of the adapted policy's emitted weights and, last, the standard deviation
-of its actions: 0 but where `fine-tuning` explores. So every adapter works: `encode` is the inner
-step on the context that is believed, and the prior is the training tasks' adapted policies, which
-the agent takes along, each from all rows of its task.
+of its actions, 0 except where `fine-tuning` explores. So every adapter works: `encode` is the inner
+step on the context that is believed, and the prior, which the agent takes along, is the training
+tasks' adapted policies, each from all rows of its task.
 
 Where it departs from the authors' description:
 1. With `normalise`, observations are standardised by the training tasks' statistics, and returns by
@@ -118,7 +118,7 @@ class Macaw:
         return False
 
     def init(self, data: TrainData, key: Key) -> State:
-        """Fresh networks; returns are standardised by the training rows' or not at all."""
+        """Fresh networks; returns are standardised by those of the training rows or not at all."""
         config = self.config
         policy_key, advantage_key, value_key = jax.random.split(key, 3)
         head_sizes = (config.hidden[-1] + self.spec.action_dim, *config.advantage_hidden, 1)
@@ -202,7 +202,7 @@ class Macaw:
         return new_state, metrics
 
     def finish(self, state: State, data: TrainData) -> Agent:
-        """The agent; its prior are the policies adapted to all rows of every training task."""
+        """The agent; its prior is the policies adapted to all rows of every training task."""
         num_rows = int(data.task_count[data.train_tasks].max())
         before, rates = emit(state.networks), positive(state.rates)
 

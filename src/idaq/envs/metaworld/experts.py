@@ -20,7 +20,7 @@ shelf-place soccer stick-pull stick-push sweep sweep-into window-close window-op
 
 @dataclass(frozen=True)
 class Fix:
-    """What an expert does otherwise than metaworld's script. The default is the script itself.
+    """What an expert does differently from metaworld's script. The default is the script itself.
 
     Lengths are in metres; x points to the robot's right, y away from it, z up.
     """

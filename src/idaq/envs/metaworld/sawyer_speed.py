@@ -9,14 +9,14 @@ the class and its faster subclass can be compared side by side. In the subclass
 3. contacts are compared as arrays of ids instead of one wrapper object per contact;
 4. goal sites are no longer put in place before MuJoCo's forward pass, which overwrites them, and
    the accelerations of `mj_rnePostConstraint`, which nothing reads, are left out;
-5. of the two times that a reset prepares the scene, the first, whose physical state is thrown away,
-   computes positions alone and no motion;
-6. rewards of scalars and quaternions of rotations are computed with floats: the environment's own
-   methods are copied to see `Rotation` and `reward_utils` as given here.
+5. a reset prepares the scene twice, and the first time, whose physical state is thrown away, only
+   positions are computed, and no motion;
+6. rewards of scalars and quaternions of rotations are computed with floats: copies of the
+   environment's own methods use the `Rotation` and `reward_utils` given here.
 
 Sums and products keep the order and the precision that they have in metaworld, NumPy and SciPy.
 MuJoCo is called with the same state as often as before wherever its solver starts from what the
-last call left. `speed_up_script` does the like for a scripted policy.
+last call left. `speed_up_script` does the same for a scripted policy.
 """
 
 import math
@@ -45,7 +45,7 @@ def speed_up(env_class: Any) -> Any:
         if parent.__module__.startswith("metaworld.envs."):
             members = {k: v for k, v in vars(parent).items() if not k.startswith("__")}
             namespace.update({name: _rebind(member) for name, member in members.items()})
-    # The environment's own methods come before the mixin's, which stand for the base class's.
+    # The environment's own methods come before the mixin's, which replace the base class's.
     return type(env_class.__name__, (FastSawyer, env_class), namespace)
 
 
@@ -60,7 +60,7 @@ def speed_up_script(script_class: Any) -> Any:
 
 
 def _rebind(member: Any) -> Any:
-    """An environment's method, where it is one, with the faster `Rotation` and `reward_utils`."""
+    """An environment's member; a method gets the faster `Rotation` and `reward_utils`."""
     if not isinstance(member, FunctionType) or "reward_utils" not in member.__globals__:
         return member
     utils = member.__globals__["reward_utils"]
@@ -69,7 +69,7 @@ def _rebind(member: Any) -> Any:
 
 
 def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:
-    """The same function, for which some names of its module mean something else."""
+    """A copy of the function, for which some names of its module mean something else."""
     scope = {**function.__globals__, **names}
     copy = FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
@@ -79,7 +79,7 @@ def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:
 
 
 class FastSawyer:
-    """What the base class of all environments does, with less ado."""
+    """What the base class of all environments does, with less overhead."""
 
     # What the environment classes bring with them.
     model: Any
@@ -270,11 +270,11 @@ def _long_tail(x: float, bounds: tuple[float, float], margin: float) -> float:
     if margin == 0:
         return 0.0
     distance = (lower - x if x < lower else x - upper) / margin
-    return 1.0 / ((distance * LONG_TAIL_SCALE) ** 2 + 1.0)  # not a product: it rounds otherwise
+    return 1.0 / ((distance * LONG_TAIL_SCALE) ** 2 + 1.0)  # not a product: it rounds differently
 
 
 def _tolerance(utils: Any) -> Any:
-    """`reward_utils.tolerance` with a short way for floats and the sigmoid most often used."""
+    """`reward_utils.tolerance` with a shortcut for floats and the sigmoid most often used."""
     general = utils.tolerance
 
     def tolerance(

@@ -1,7 +1,7 @@
 """Meta-World ML1 (Appendix D): 50 task sets of a simulated robot arm, 50 hidden goals each.
 
-The sets have the paper's names; today's `-v3` environments of metaworld 3.x, with the v2 reward,
-stand behind them. A set's tasks are the 50 training goals of `metaworld.ML1(name, seed=1337)`. The
+The sets have the paper's names; their environments are today's `-v3` ones of metaworld 3.x, with
+the v2 reward. A set's tasks are the 50 training goals of `metaworld.ML1(name, seed=1337)`. The
 goal's three places in the 39-dimensional observation are zero for agents and in the data; the
 scripted expert alone is told where the goal is.
 
@@ -167,7 +167,7 @@ class Ml1Env(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 class _Camera:
     """A view over the table from beside the robot, which Meta-World's own cameras do not have.
 
-    MuJoCo draws where the environment variable MUJOCO_GL said when it was first imported. Shadows
+    MuJoCo draws by what the environment variable MUJOCO_GL named at its first import. Shadows
     and reflections are left out: without a GPU they take four fifths of the time.
     """
 
@@ -195,7 +195,7 @@ class ScriptedExpert:
     """Metaworld's scripted policy with Gaussian noise on its actions, fixed where it fails.
 
     Many of the scripts succeed and then walk away. A set's `Fix` (`idaq.envs.metaworld.experts`)
-    may make the hand stay, with the last gripper command, and says what else is done otherwise.
+    may make the hand stay, with the last gripper command, and says what else is done differently.
     """
 
     def __init__(self, task_set: str, env: Ml1Env, fix: Fix | None = None) -> None:
