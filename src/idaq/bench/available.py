@@ -1,4 +1,4 @@
-"""What this version of idaq can run of what the experiments declare."""
+"""Which of the experiments' cells this version of idaq can run."""
 
 from idaq.adapt.methods import methods_of
 from idaq.algos.entries import ALGORITHMS
@@ -9,7 +9,7 @@ from idaq.envs import FAMILIES, get_family
 def missing(
     family: str, quality: str, algorithm: str | None, methods: tuple[str, ...]
 ) -> str | None:
-    """The first thing that a cell names and that is not there; `algorithm` is None for data."""
+    """The first thing that a cell names and this version lacks; `algorithm` is None for data."""
     if family not in FAMILIES:
         return f"no family '{family}' in this version"
     if quality not in qualities_of(get_family(family)):

@@ -3,13 +3,13 @@
 A cell is a set of agents (family, data quality, algorithm, preset and settings, seeds) and the
 adaptations that are run with them. Its directory is a run directory whose name holds a hash of the
 run's identity: the resolved configuration, the declared versions of the code (of the family and
-the algorithm; an adaptation keeps its own), and the hash of the data. What is there is not done
-again; another configuration, another version or other data is another directory.
+the algorithm; an adaptation keeps its own), and the hash of the data. What is already there is not
+done again; a different configuration, version or dataset gets a different directory.
 
 RESULTS/data/FAMILY-QUALITY-HASH/     datasets, shared by the cells that are trained on them
 RESULTS/data/FAMILY-QUALITY-HASH.json their hash, returns and successes
-RESULTS/cells/FAMILY-ALGORITHM-HASH/  run directories; -curve where agents are kept during training
-RESULTS/errors/HASH.json              why a cell failed, until it does not
+RESULTS/cells/FAMILY-ALGORITHM-HASH/  run directories; -curve if agents are kept during training
+RESULTS/errors/HASH.json              why a cell failed; removed once it succeeds
 """
 
 import hashlib
@@ -38,14 +38,14 @@ SPLIT: Split = "test"
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """A method and its settings, name=value, beside those of the run."""
+    """A method and its settings, name=value, on top of those of the run."""
 
     method: str
     settings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Where its results stand in the run directory."""
+        """The name of its results in the run directory."""
         return ".".join([self.method, *(each.replace("=", "-") for each in self.settings)])
 
     def config(self, run: RunConfig) -> AdaptConfig:
@@ -57,7 +57,7 @@ class Adaptation:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Agents and what they do; without adaptations and probes, a dataset."""
+    """Agents and what is run with them; without adaptations and probes, only a dataset."""
 
     row: str
     family: str
@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """The cell for people, and for `--only`."""
+        """What the cell is called for people, and what `--only` is matched with."""
         if not self.trains:
             return f"{self.row}/data"
         variant = [each.removeprefix("algorithm.") for each in self.variant]
@@ -86,11 +86,11 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The cell's hash before its data is known: for its errors."""
+        """A hash that does not need the data, by which the cell's error is saved."""
         return _hash([str(self)])[:16]
 
     def config(self) -> RunConfig:
-        """The resolved configuration, with no more models than needed."""
+        """The resolved configuration, without its judge if nothing needs one."""
         config = resolve(self.preset, self.family, self.algorithm)
         for setting in (*self.settings, *self.variant):
             config = override(config, setting)
@@ -100,7 +100,7 @@ class Cell:
         return without_judge(config)
 
     def recipe(self, data_hash: str) -> Recipe:
-        """What the cell's run is to be, on data of that hash."""
+        """The recipe of the cell's run, on data with that hash."""
         return Recipe(
             family=get_family(self.family),
             preset=self.preset,
@@ -132,7 +132,7 @@ def make_cells(
     preset: str | None = None,
     only: str | None = None,
 ) -> list[Cell]:
-    """The cells of an experiment at a scale, those that cannot be run included."""
+    """The cells of an experiment at a scale, including those that cannot be run."""
     if seeds is not None and seeds < 1:
         raise IdaqError(f"`seeds` is {seeds}.", "Give at least 1.")
     sizes = get_scale(scale)
@@ -193,7 +193,7 @@ def cell_of(cells: Iterable[Cell], row: Row, column: Column) -> Cell | None:
 
 
 def data_place(results: Path, cell: Cell) -> Path:
-    """The dataset of a cell: named by what it is made from."""
+    """The dataset of a cell, named after what it is made from."""
     family = get_family(cell.family)
     policies = shipped_fingerprint(family, cell.quality)
     recipe = [cell.family, family.version, cell.quality, policies, cell.trajectories]
@@ -208,13 +208,13 @@ def run_place(results: Path, cell: Cell) -> RunDir | None:
 
 
 def known_recipe(results: Path, cell: Cell) -> Recipe | None:
-    """What a cell's run is to be, if its data is known."""
+    """The recipe of a cell's run, if its data is known."""
     file = description_place(results, cell)
     return cell.recipe(str(read_object(file)["sha256"])) if file.is_file() else None
 
 
 def run_of(results: Path, cell: Cell, recipe: Recipe) -> RunDir:
-    """The run directory of a cell whose run is made by that recipe."""
+    """The run directory of a cell with that recipe."""
     identity = _hash(recipe.identity.to_json())[:16]
     name = f"{cell.family.replace('/', '-')}-{cell.algorithm}-{identity}"
     return RunDir(results / "cells" / (name + "-curve" * bool(cell.curve_points)))
@@ -230,12 +230,12 @@ def _hash(value: object) -> str:
 
 
 def description_place(results: Path, cell: Cell) -> Path:
-    """Hash, returns and successes of a cell's data; it stays where the data is removed."""
+    """Hash, returns and successes of a cell's data; the file stays when the data is removed."""
     data = data_place(results, cell)
     return data.with_name(f"{data.name}.json")
 
 
 def data_lock(results: Path, cell: Cell) -> Path:
-    """Who holds it may collect the cell's data."""
+    """The lock to hold while collecting the cell's data."""
     data = data_place(results, cell)
     return data.with_name(f".{data.name}.lock")

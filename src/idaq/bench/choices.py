@@ -8,5 +8,5 @@ Format = Literal["md", "csv", "latex"]
 
 DEFAULT_SCALE: ScaleName = "fast"
 DEFAULT_ENGINE: Engine = "local"
-CPUS_PER_CELL = 1.0  # of Ray, unless it is told otherwise
+CPUS_PER_CELL = 1.0  # what Ray reserves by default
 GPUS_PER_CELL = 0.0

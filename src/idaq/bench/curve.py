@@ -51,7 +51,7 @@ class LearningCurve:
     returns: dict[str, NDArray[np.float64]]  # per method, [points, seeds]
 
     def intervals(self, name: str) -> NDArray[np.float64]:
-        """Over seeds, at every point, [points, 2]; none with one seed."""
+        """Intervals over seeds at every point, [points, 2]; none if there is one seed."""
         means = self.returns[name]
         return bootstrap_intervals(means) if means.shape[1] > 1 else np.zeros((0, 2))
 

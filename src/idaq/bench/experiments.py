@@ -2,8 +2,8 @@
 
 A table is rows of environments by columns of methods. A column says which agents it needs
 (algorithm, settings of the run) and how they adapt (method, settings of the adaptation); columns of
-one row that need the same agents share a cell (`idaq.bench.cells`). `paper` is where the paper's
-own numbers stand: a file of `bench/paper` and a column of it.
+one row that need the same agents share a cell (`idaq.bench.cells`). `paper` says where the paper's
+own numbers are: a file of `bench/paper` and a column of it.
 """
 
 from collections.abc import Mapping
@@ -56,17 +56,17 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much of everything; what is not set is the preset's."""
+    """The size of everything; what is not set here comes from the preset."""
 
     preset: str
     seeds: int
     trajectories: int
     run: tuple[str, ...] = ()
-    algorithms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of some algorithms
+    algorithms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # more, by algorithm
     only_smoke_rows: bool = False
 
     def settings(self, algorithm: str) -> tuple[str, ...]:
-        """Of the runs of an algorithm."""
+        """The settings for an algorithm's runs."""
         return (*self.algorithms.get(algorithm, ()), *self.run)
 
 
@@ -92,7 +92,7 @@ _NO_ML1 = ("point-robot", "point-robot-sparse", "cheetah-vel")
 
 
 def row(environment: str) -> Row:
-    """The row of a name as the paper's tables have it: `sweep-medium` is ML1's sweep."""
+    """The row for a name in the paper's tables: `sweep-medium` is medium data of ML1's sweep."""
     name = environment.removesuffix(_MEDIUM)
     family = name if name in _NO_ML1 else f"ml1/{name}"
     quality: Quality = "medium" if environment.endswith(_MEDIUM) else "expert"
@@ -321,7 +321,7 @@ EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment
 
 
 def get_experiment(name: str) -> Experiment:
-    """The experiment of that name, or an error that lists the names there are."""
+    """The experiment of that name, or an error that says how to list the names."""
     if name not in EXPERIMENTS:
         close = get_close_matches(name, EXPERIMENTS, n=1)
         hint = f"Did you mean '{close[0]}'? " if close else ""

@@ -13,7 +13,7 @@ class Published(NamedTuple):
     ci95: float
 
 
-# where a number stands: algorithm, method, table, column
+# where each number is: algorithm, method, table, column
 _RETURNS = (
     ("focal", "idaq-return", "mujoco_online", "idaq"),
     ("focal", "idaq-prediction-error", "quantifications", "idaq_prediction_error"),

@@ -1,6 +1,6 @@
-"""What the quantifications say of reference episodes of a *meta-training* task (Section 5.1).
+"""What the quantifications say about reference episodes of a *meta-training* task (Section 5.1).
 
-Many hypotheses of the prior run one episode each on one training task of the first seed. Each
+Many hypotheses from the prior run one episode each on one training task of the first seed. Each
 episode is judged by every quantification, and its distance to the task's own data is measured as
 the appendix defines it: d(t1, t2) = |v1 - v2| / |v2|, v = (s_0, a_0, r_0, s_1, ...), the minimum
 over the data's episodes t2.

@@ -1,4 +1,4 @@
-"""How far a benchmark is: cells done, running, failed, and the time left; one line per event."""
+"""How far a benchmark has come: cells done, running, failed, and the time left, for every event."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ def to_stderr(line: str) -> None:
 
 
 class BenchProgress:
-    """Counts cells. What is left is estimated from the updates per second so far."""
+    """Counts cells. The time left is estimated from the updates per second so far."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class BenchProgress:
         self._lock = threading.Lock()
 
     def reporter(self, cell: Cell) -> Callable[[str, float], None]:
-        """What a cell says of itself: a stage, and the share of the cell that is done."""
+        """The function with which a cell reports its stage and the share of it that is done."""
 
         def say(stage: str, share: float) -> None:
             with self._lock:

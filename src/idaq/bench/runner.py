@@ -1,4 +1,4 @@
-"""`idaq bench run`: what is not done yet of an experiment, by one of the engines."""
+"""`idaq bench run`: the unfinished cells of an experiment are run by one of the engines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def run_cells(
     quiet: bool = False,
     say: Callable[[str], None] = to_stderr,
 ) -> dict[Cell, Status]:
-    """Run what is not done, and say where every cell stands then."""
+    """Run the cells that are not done; returns where every cell stands afterwards."""
     before = {cell: status_of(results, cell) for cell in cells}
     errors: dict[Cell, Exception] = {}
     todo = [cell for cell in cells if before[cell].state not in ("done", "unavailable")]
@@ -47,7 +47,7 @@ def run_cells(
             run_local(results, todo, progress, workers=workers)
         errors = progress.errors
     after = {cell: status_of(results, cell) for cell in cells}
-    for cell, error in errors.items():  # those that wrote nothing down: a node was lost for good
+    for cell, error in errors.items():  # some recorded nothing: a node was lost for good
         if after[cell].state != "failed":
             after[cell] = replace(after[cell], state="failed", note=str(error))
     return after

@@ -33,14 +33,14 @@ from idaq.storage.describe import describe
 from idaq.storage.lock import BusyError, locked
 
 SECONDS_BETWEEN_TRIES = 0.5  # to get a lock that another process holds
-TRAINED_SHARE = 0.5  # of a cell's time has passed when its agents are there
+TRAINED_SHARE = 0.5  # of a cell counts as done when its agents are trained
 
 Say = Callable[[str, float], None]  # what is being done, and the share of the cell that is done
 Settled = Callable[[Cell, Exception | None], None]
 
 
 class CellWork:
-    """One cell at work; its run directory is held from training to the end."""
+    """The work of one cell, which holds its run directory from training to the end."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class CellWork:
         self._run: Run | None = None
 
     def prepare(self) -> None:
-        """The data, collected if it is not there yet."""
+        """Open the data, and collect it first if it is missing."""
         family, place = get_family(self.cell.family), data_place(self.results, self.cell)
         check_environment(family)
         with self._data_lock():
@@ -79,7 +79,7 @@ class CellWork:
                 write_json(description, content)
 
     def _data_lock(self) -> ExitStack:
-        """Hold the data, waiting for whoever has it, as long as the pool is open."""
+        """Lock the data; while the pool is open, wait if another process holds the lock."""
         while True:
             lock = ExitStack()
             try:
@@ -90,7 +90,7 @@ class CellWork:
                 time.sleep(SECONDS_BETWEEN_TRIES)
 
     def train(self) -> None:
-        """The agents that are not there yet; raises `BusyError` where another process trains."""
+        """Train the missing agents; raises `BusyError` if another process holds the run."""
         if not self.cell.trains:
             return
         assert self._dataset is not None, "prepare comes first"
@@ -106,7 +106,7 @@ class CellWork:
         self.say("trained", TRAINED_SHARE)
 
     def finish(self) -> None:
-        """Every result that is not there yet, and the summary."""
+        """Compute the missing results and write the summary."""
         if self._run is None or self._dataset is None:
             return
         run, place = self._run, self._run.directory
@@ -114,7 +114,7 @@ class CellWork:
         for number, adaptation in enumerate(self.cell.adaptations):
             if place.adapt(adaptation.name).exists() and not is_current(place, run, adaptation):
                 remove(place.adapt(adaptation.name))  # of an older version of the method
-            self.pool.check_open()  # a moment to stop at, where there are no workers to wait for
+            self.pool.check_open()  # notices a stop even if there are no workers to wait for
             self.say(f"adapting, {adaptation.name}", self._share(number))
             adapt(
                 run,
@@ -137,12 +137,12 @@ class CellWork:
         return TRAINED_SHARE + (1.0 - TRAINED_SHARE) * num_adapted / len(self.cell.adaptations)
 
     def settle(self, error: Exception | None) -> None:
-        """Let go of everything, and say how it ended."""
+        """Release everything, and report how it ended."""
         self.close()
         self.settled(self.cell, error)
 
     def close(self) -> None:
-        """Let go of the run directory and of the data."""
+        """Release the run directory and the data."""
         self._held.close()
         self._dataset = self._run = None
 
@@ -160,9 +160,9 @@ def record(results: Path, cell: Cell, error: Exception | None) -> None:
 
 
 def run_cell(results: Path, cell: Cell, *, workers: int = 0, quiet: bool = True) -> str | None:
-    """All of one cell, by itself; the error that ended it, if one did.
+    """Do all the work of one cell; returns the error that ended it, if one did.
 
-    Waits where another process is at work on the cell.
+    Waits while another process is at work on the cell.
     """
     errors: list[Exception | None] = []
     with WorkerPool(workers) as pool:

@@ -1,4 +1,4 @@
-"""What has been done of a cell: read off the disk, without loading anything large."""
+"""How much of a cell is done, read from the disk without loading anything large."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
 
 @dataclass(frozen=True)
 class Status:
-    """Where a cell stands. `parts` of `of` are there: data, agents, results per seed."""
+    """Where a cell stands. `parts` out of `of` exist: data, agents, results per seed."""
 
     state: State
     note: str = ""
@@ -55,7 +55,10 @@ def status_of(results: Path, cell: Cell) -> Status:
 
 
 def _parts(results: Path, cell: Cell, run: RunDir | None, recipe: Recipe | None) -> tuple[int, int]:
-    """Data, then per seed an agent and every result; an agent may go once its results are there."""
+    """(done, in all): data, probe and curve, and per seed an agent and every result.
+
+    An agent whose results are all there may have been removed.
+    """
     seeds = range(cell.seeds)
     of = 1 + cell.trains * cell.seeds * (1 + len(cell.adaptations))
     of += cell.probes + bool(cell.curve_points)
@@ -74,7 +77,7 @@ def _parts(results: Path, cell: Cell, run: RunDir | None, recipe: Recipe | None)
 
 
 def is_current(run: RunDir, made: Recipe | Run, adaptation: Adaptation) -> bool:
-    """Whether the results under that name are those of today's configuration and version."""
+    """Whether an adaptation's results are of today's configuration and version."""
     file = run.adapt_config_file(adaptation.name)
     if not file.is_file():
         return False

@@ -29,7 +29,7 @@ MIN_SETS = 2  # for statistics over sets
 
 @dataclass(frozen=True)
 class Entry:
-    """One number of a table: ours, where there is one, and the paper's, where it has one."""
+    """One number of a table: ours if there is one, and the paper's if it has one."""
 
     values: NDArray[np.float64] | None  # [seeds]
     paper: Published | None
@@ -60,7 +60,7 @@ class ResultTable:
 
 
 def make_table(experiment: Experiment, results: Path, cells: Sequence[Cell]) -> ResultTable:
-    """The table of what has been done of these cells."""
+    """The table of these cells' results so far."""
     names = {cell.row for cell in cells}
     rows = tuple(row for row in experiment.rows if row.name in names)
     entries = {
@@ -96,7 +96,7 @@ def _is_column(adaptation: Adaptation, column: Column) -> bool:
 
 
 def published(row: Row, column: Column) -> Published | None:
-    """The paper's number of an entry."""
+    """The paper's number for an entry, if it has one."""
     if column.paper is None:
         return None
     name, key = column.paper
@@ -111,7 +111,7 @@ def published(row: Row, column: Column) -> Published | None:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A statistic of a column over the sets that all columns have."""
+    """Statistics of a column over the sets for which all columns have scores."""
 
     mean: float
     interquartile_mean: float
@@ -122,7 +122,7 @@ class Aggregate:
 
 
 def aggregates(made: ResultTable) -> tuple[list[Row], dict[str, Aggregate]]:
-    """Scores of ML1 over the sets that every (available) column has, per column name."""
+    """The ML1 sets for which all columns that have scores have one; statistics per column name."""
     sets = [row for row in made.rows if row.family.startswith("ml1/")]
     columns = [
         column
@@ -274,7 +274,7 @@ def _csv(made: ResultTable) -> str:
 
 
 def _latex(made: ResultTable) -> str:
-    """A `tabular` in the paper's layout: ours, and the paper's in grey below each other."""
+    """A `tabular` with two columns per method: our numbers and, beside them, the paper's."""
     columns = "l" + "rr" * len(made.columns)
     head = " & ".join(
         ["environment"]
@@ -303,5 +303,5 @@ def _escape(text: str) -> str:
 
 
 def _minus(text: str) -> str:
-    """Numbers in math mode, so that a minus is one."""
+    """Minus signs in math mode; a dash in place of a number becomes an en dash."""
     return text.replace("-", "$-$") if text != "-" else "--"

@@ -1,8 +1,8 @@
-"""What a judge is: something learned from the logs that has an opinion of an episode.
+"""What a judge is: something learned from the logs that can assess an episode.
 
-A judge is trained beside a context-based algorithm, on the batches that the learner takes and with
-the embedding z as a constant. What it says of an episode is for uncertainties to interpret
-(`idaq.adapt.uncertainty`): an uncertainty names the judge that it reads.
+A judge is trained beside a context-based algorithm, on the learner's batches and with the embedding
+z as a constant. Uncertainties interpret what it says about an episode (`idaq.adapt.uncertainty`):
+each names the judge that it reads, if any.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class JudgeConfig(Component):
     """The settings of any judge."""
 
     registry: ClassVar[str] = "judge"
-    default_kind: ClassVar[str | None] = "ensemble"  # the only one, once
+    default_kind: ClassVar[str | None] = "ensemble"  # once the only one, and not named when saved
 
 
 class Trained(NamedTuple):
@@ -53,7 +53,7 @@ class JudgeEntry(Generic[Config]):
     update: Callable[[Config, Trained, Transition, Embeddings], tuple[Trained, Metrics]]
     """(config, state, batch [n, ...], z): one step, and metrics."""
     read: Callable[[Params, Transition, Array, Hypothesis], PyTree]
-    """(params, rows [horizon, ...], valid [horizon], z [latent_dim]): its word on an episode."""
+    """(params, rows [horizon, ...], valid [horizon], z [latent_dim]): its opinion of an episode."""
     operations: Callable[[Config, Spec, int], int] | None = None
     """(config, spec, latent_dim): floating-point operations of an update, per row of a batch."""
     version: int | None = None

@@ -62,14 +62,14 @@ def update(
 
 
 def read(ensemble: dynamics.Ensemble, rows: Transition, valid: Array, z: Hypothesis) -> Prediction:
-    """What the models expect of one episode [horizon, ...], beside what happened."""
+    """What happened in one episode [horizon, ...], and what the models expected."""
     each_z = jnp.broadcast_to(z, (*rows.obs.shape[:-1], z.size))
     rewards, next_observations = dynamics.predict(ensemble, rows.obs, each_z, rows.action)
     return Prediction(rows.reward, rows.next_obs, rewards, next_observations, valid)
 
 
 def operations(config: EnsembleConfig, spec: Spec, latent: int) -> int:
-    """Of one update, per row."""
+    """Floating-point operations of one update, per row of a batch."""
     inputs = spec.obs_dim + latent + spec.action_dim
     reward = Operations(inputs, config.hidden, 1)
     next_obs = Operations(inputs, config.hidden, spec.obs_dim)

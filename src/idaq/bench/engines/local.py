@@ -1,7 +1,7 @@
 """Cells on this machine, their stages overlapping.
 
 While one cell trains, the next one's data is collected and the one before adapts. A cell that
-fails, or that another process holds, stops no other.
+fails, or that another process holds, does not stop the others.
 """
 
 import time
@@ -29,7 +29,10 @@ def run_local(
 
 
 def _wait(results: Path, busy: list[Cell], progress: BenchProgress) -> list[Cell]:
-    """Wait for the cells that another process holds; those that it left unfinished."""
+    """Wait until another process drops one of its cells unfinished; returns all that are not done.
+
+    If none is dropped, it waits until all are done.
+    """
     while busy:
         states = {cell: status_of(results, cell).state for cell in busy}
         for cell in [cell for cell in busy if states[cell] == "done"]:
@@ -45,14 +48,14 @@ def _wait(results: Path, busy: list[Cell], progress: BenchProgress) -> list[Cell
 def _run_once(
     results: Path, cells: Sequence[Cell], progress: BenchProgress, workers: int
 ) -> list[Cell]:
-    """Every cell once; those that another process holds are given back."""
+    """Run every cell once; returns those that another process holds."""
     busy: list[Cell] = []
 
     def settled(cell: Cell, error: Exception | None) -> None:
         if isinstance(error, BusyError):
             busy.append(cell)
             progress.waiting(cell)
-        elif not isinstance(error, CancelledError):  # this is where everything is being stopped
+        elif not isinstance(error, CancelledError):  # which means that everything is being stopped
             record(results, cell, error)
             progress.finished(cell, error)
 

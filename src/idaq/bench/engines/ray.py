@@ -1,7 +1,7 @@
 """Cells on a Ray cluster: one task per cell, on a results directory that all nodes share.
 
 A task whose node or worker is lost is run again elsewhere; since it finds the checkpoints of the
-first attempt, little is computed twice. Results are those of the local engine.
+first attempt, little is computed twice. Results are the same as with the local engine.
 """
 
 import logging
@@ -75,7 +75,7 @@ def _connect(address: str | None) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Ray itself tries for minutes."""
+    """Raise an error soon if nothing answers; Ray itself tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10.0).close()
@@ -87,7 +87,7 @@ def _check_answers(address: str) -> None:
 
 
 def _check_resources(ray: Any, resources: dict[str, float]) -> None:
-    """Say at once what would make every cell wait for ever."""
+    """Raise an error at once for what would make every cell wait for ever."""
     total = ray.cluster_resources()
     for name, resource in (("num_cpus", "CPU"), ("num_gpus", "GPU")):
         if resources[name] > total.get(resource, 0.0):

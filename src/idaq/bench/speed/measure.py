@@ -2,8 +2,8 @@
 
 Every figure is a ratio within one run: the single-precision matrix-product rate is measured
 beside each case, and a case's rate is its operations (as its entry counts them) over its time.
-Cases are those that the algorithms' entries name, and with what was registered from outside: every
-algorithm, every learner behind the default algorithm, and the default algorithm on every family.
+The cases are those that the algorithms' entries name, also the entries from outside the package;
+and of what else came from outside, the default algorithm with every learner and on every family.
 """
 
 import resource
@@ -52,10 +52,10 @@ ADAPTATION_REPEATS = 5
 NUM_TASKS, ROWS_PER_TASK = 40, 2_000
 ONLINE = ("cheetah-vel", "ml1/sweep")  # families whose behaviour policies SAC learns
 PROFILED_UPDATES = 20
-MODELS = " + models"  # at the end of the name of a case with them
-SAC_UPDATES = 20  # as many times as those of a meta-learner, which take so much longer
+MODELS = " + models"  # ends the name of a case with models
+SAC_UPDATES = 20  # timed for each of a meta-learner's, which take much longer
 
-SHAPES = {"point": ("Point", "point-robot"), "ml1": ("ML1", "ml1/push")}  # of groups of families
+SHAPES = {"point": ("Point", "point-robot"), "ml1": ("ML1", "ml1/push")}  # group: label, family
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Those of every algorithm, then what only came from outside."""
+    """Those of every algorithm, then those of learners and families from outside the package."""
     own = [_case(entry, each) for entry in ALGORITHMS.values() for each in entry.speed_cases]
     return [*own, *_cases_of_learners(), *_cases_of_families()]
 
@@ -181,7 +181,7 @@ def _measure_updates(name: str, case: Case, algorithm: Algorithm, num_updates: i
 
 
 def _profile(row: Json, program: Any, run: Callable[[], object]) -> Json:
-    """Where the time of an update goes; on a GPU operations overlap, and it is not said."""
+    """Where the time of an update goes, on a CPU only: on a GPU operations overlap."""
     if jax.devices()[0].platform != "cpu":
         return {"profile": None}
     seconds = seconds_by_kind(run, program.as_text())
@@ -216,7 +216,7 @@ def _learner_row(
     operations: int | None,
     authors_seconds: float | None = None,
 ) -> Json:
-    """Time `run`, which makes that many updates of so many operations each."""
+    """Time `run`, which makes `num_updates` updates of `operations` operations each."""
     before = matmul_gflop_per_second()
     started = time.perf_counter()
     _finished(run())
@@ -337,7 +337,7 @@ def _peak_memory_mb() -> dict[str, float]:
 
 
 def speed_tables(result: Json) -> list[Table]:
-    """The same figures for people."""
+    """The figures of `measure` as tables for people."""
     learners = _table(
         f"Meta-updates on {result['device']}",
         ("learner, shapes", "s/update", "updates/s", "GFLOP", "of matmul", "authors' s"),

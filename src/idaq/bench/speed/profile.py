@@ -1,7 +1,7 @@
 """Where the time of an update goes, by kind of operation, from the profiler's own trace.
 
 The compiled program says what every operation is, the trace how long it took. An operation that
-fuses several counts as what it costs most for: a product, if it has one.
+fuses several counts as the most expensive kind among them: a product, if there is one.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jax
 
-KINDS = {  # the first that an operation contains is its kind
+KINDS = {  # an operation is of the first kind that it contains
     "products": {"dot", "convolution"},
     "sampling": {"gather", "scatter", "sort", "rng-bit-generator", "shift-right-logical"},
     "elementwise": {
@@ -34,8 +34,8 @@ _CALLS = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
 
 
 def kinds_of(program: str) -> dict[str, str]:
-    """Operation: kind, of a compiled program's text."""
-    opcodes: dict[str, set[str]] = {}  # of every computation, with those of what it calls
+    """The kind of every operation, by name, in a compiled program's text."""
+    opcodes: dict[str, set[str]] = {}  # by computation, including those of what it calls
     operations: list[tuple[str, str, list[str]]] = []
     computation = ""
     for line in program.splitlines():
@@ -45,7 +45,7 @@ def kinds_of(program: str) -> dict[str, str]:
         elif found := _OPERATION.match(line):
             called = _CALLS.findall(line)
             opcodes[computation].add(found[2])
-            for name in called:  # which stands above
+            for name in called:  # defined further up
                 opcodes[computation] |= opcodes.get(name, set())
             operations.append((found[1], found[2], called))
     return {
