@@ -1,9 +1,9 @@
-"""A learner of one's own: implicit Q-learning (Kostrikov et al., 2022), conditioned on the task.
+"""A learner of your own: implicit Q-learning (Kostrikov et al., 2022), conditioned on the task.
 
 IQL never asks its critics about an action that was not logged. V is an upper expectile of Q at the
 logged actions, Q bootstraps through V, and the policy imitates logged actions, more so the better
-they are. Every algorithm with a learner can have it; what two learners have in common keeps the
-preset's values.
+they are. Every algorithm with a learner can use it; settings that it shares with the preset's
+learner keep the preset's values.
 
     python examples/02_iql_learner.py run point-robot --set algorithm.learner.kind=iql
 
@@ -67,7 +67,7 @@ def init(config: IqlConfig, spec: Spec, latent: int, key: Key) -> IqlState:
 
 
 def expectile_loss(gap: Vector, expectile: float) -> Scalar:
-    """Squared, and weighed by the side of the target that the value is on."""
+    """The squared gap, weighed by its sign."""
     return (jnp.where(gap > 0.0, expectile, 1.0 - expectile) * jnp.square(gap)).mean()
 
 

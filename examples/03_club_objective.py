@@ -1,7 +1,7 @@
-"""An objective of one's own: FOCAL's metric loss, and little said of the policy that logged.
+"""An objective of your own: FOCAL's metric loss, and a price on revealing the logging policy.
 
 An encoder may tell the training tasks apart by how their loggers act instead of by what the tasks
-do. CSRO (Gao et al., 2023) makes it pay for that: a second network guesses the embedding of a
+do. CSRO (Gao et al., 2023) penalises that: a second network guesses the embedding of a
 transition from (s, a) alone, and the encoder is charged a bound (CLUB; Cheng et al., 2020) on the
 mutual information of embeddings and (s, a). The second network has an optimiser of its own, and
 the encoder sees (s, a, r, s').
@@ -45,7 +45,7 @@ from idaq.types import (
 
 @dataclass(frozen=True, kw_only=True)
 class Club(Objective):
-    """Embeddings are means, as FOCAL's."""
+    """Embeddings are means, as in FOCAL."""
 
     metric_weight: float
     club_weight: float
@@ -106,7 +106,7 @@ class Club(Objective):
         return context.embed_context(encoder, self.encoder.inputs(rows), weight)
 
     def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int:
-        """Of both networks; the guesser speaks once more, after its step."""
+        """Of both networks; the guesser guesses once more, after its step."""
         spec, latent = self.encoder.spec, self.encoder.latent_dim
         guesser = Operations(spec.obs_dim + spec.action_dim, self.encoder.hidden, 2 * latent)
         return context_rows * (self.encoder.operations() + guesser.train + guesser.forward)
@@ -131,7 +131,7 @@ def club_bound(each: jax.Array, mean: jax.Array, variance: jax.Array) -> Scalar:
 
 @dataclass(frozen=True, kw_only=True)
 class ClubConfig(MetricConfig):
-    """FOCAL's settings, and what the bound weighs."""
+    """FOCAL's settings, and the weight of the bound."""
 
     kind: Literal["club"] = "club"
     next_obs: bool = True

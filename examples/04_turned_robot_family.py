@@ -1,17 +1,17 @@
-"""A task family of one's own: tasks that differ in their dynamics and in nothing else.
+"""A task family of your own: tasks that differ in their dynamics and in nothing else.
 
-A point is to come to the middle of the plane and stay there. Its motors are mounted at an angle
+A point is to move to the middle of the plane and stay there. Its motors are mounted at an angle
 that it does not know: a push comes out turned, and the angle is the task. The reward, minus the
-distance *before* the push, is the same in all tasks and says nothing of what a push did. So only
-(s, a, s') tells which task an episode is of; (s, a, r) tells what whoever acted took it for. In the
-logs that is the truth, and an encoder that does not see s' learns to trust it. On a new task it is
-the agent's own guess, which every episode then confirms.
+distance *before* the push, is the same in all tasks and says nothing about what a push did. So only
+(s, a, s') tells which task an episode comes from; (s, a, r) tells only which task the acting
+policy had in mind. In the logs that is the true one, and an encoder that does not see s' learns to
+trust it. On a new task it is the agent's own guess, which every episode then confirms.
 
     python examples/04_turned_robot_family.py run turned-robot
     python examples/04_turned_robot_family.py run turned-robot --set algorithm.next_obs=false
 
-`traits` says that dynamics differ, so presets let the encoder see s'; the second command takes it
-away. docs/extending/family.md has the results and says what a family must offer.
+`traits` says that dynamics differ, so presets let the encoder see s'; the second command turns that
+off. docs/extending/family.md has the results and says what a family must offer.
 """
 
 import sys

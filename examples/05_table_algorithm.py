@@ -1,13 +1,13 @@
-"""An algorithm of one's own: no encoder, but a table with one embedding per training task.
+"""An algorithm of your own: no encoder, but a table with one embedding per training task.
 
 A policy imitates every training task's logs, given the task's row of the table, and rows are
-learned with the policy. On a new task nothing is inferred but by trying: the prior are the rows,
-and IDAQ searches among them. So this is what a search alone is worth, without an encoder.
+learned with the policy. On a new task nothing is inferred except by trying: the rows are the prior,
+and IDAQ searches among them. So this shows what a search alone is worth, without an encoder.
 
     python examples/05_table_algorithm.py run point-robot --algorithm table
 
-docs/extending/algorithm.md says what an algorithm must offer. Whatever only trains an encoder in
-another way is less, an objective (03_club_objective.py).
+docs/extending/algorithm.md says what an algorithm must offer. To train an encoder in
+another way, an objective is enough (03_club_objective.py).
 """
 
 import sys
@@ -153,7 +153,7 @@ class Table:
         return agent.learned.table
 
     def encode(self, agent: Agent, episodes: Episodes, keep: Mask) -> Hypothesis:
-        """The row under which the policy acts most as it was acted; of none, the mean row."""
+        """The row under which the policy best matches the kept actions; of none, the mean row."""
         rows = network_rows(self.spec, agent.normaliser, episodes)
         weight = jnp.asarray(episodes.valid) & keep[:, None]
 
@@ -190,7 +190,7 @@ class Table:
 
 
 def preset(name: str, traits: Traits) -> RunConfig:
-    """Sizes go by what a family is like; how long to train and how to adapt, as everywhere."""
+    """Sizes depend on the kind of family; training and adaptation are as everywhere."""
     train, adapt = schedule(name, traits)
     hidden = (64, 64) if is_small(traits) else (256, 256)
     return RunConfig(algorithm=TableConfig(hidden=hidden), train=train, adapt=adapt)

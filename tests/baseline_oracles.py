@@ -38,7 +38,7 @@ def gaussian_kl(
 
 
 def discounted_returns(rewards: Sequence[float], discount: float) -> list[float]:
-    """Per step, the sum of discount^k times the reward k steps on."""
+    """Per step, the sum over k of discount^k times the reward k steps later."""
     return [
         sum(discount**k * r for k, r in enumerate(rewards[start:])) for start in range(len(rewards))
     ]
@@ -110,7 +110,7 @@ def policy_loss(
     temperature: float = 1.0,
     most: float = 20.0,
 ) -> float:
-    """Advantage-weighted minus log density (up to its constant), and the advantage head's error."""
+    """Minus the advantage-weighted log density, up to its constant, and the head's error."""
     layers = as_layers(flat, sizes)
     weights = advantage_weights(advantages, temperature=temperature, most=most)
     total = 0.0

@@ -1,4 +1,4 @@
-"""Values at the edges of what a setting may be, and just beyond them."""
+"""Values at the bounds of a setting, and just beyond them."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,11 @@ import pytest
 from idaq.errors import IdaqError
 
 MOST_LAYERS = 100_000
-ANYTHING = 1e9  # the most that a setting without an upper bound may be
+ANYTHING = 1e9  # tried for settings without an upper bound
 
 
 class Bound(NamedTuple):
-    """What is allowed and what is refused."""
+    """Values that are allowed, and values that are refused."""
 
     allowed: tuple[Any, ...]
     refused: tuple[Any, ...]
@@ -39,7 +39,7 @@ def above_zero(most: float = ANYTHING) -> Bound:
 
 
 def check(make: Callable[..., Any], name: str, bound: Bound) -> None:
-    """Make a configuration with every value of a setting."""
+    """Make a configuration with each of these values of a setting."""
     for value in bound.allowed:
         assert getattr(make(**{name: value}), name) == value
     for value in bound.refused:

@@ -40,7 +40,7 @@ SPEC = Spec(
 
 @pytest.fixture(autouse=True)
 def fresh_probe() -> Iterator[None]:
-    """What MuJoCo can do here is found out anew."""
+    """Forget what was found out about MuJoCo's rendering on this machine."""
     replay._offscreen_gl.cache_clear()
     yield
     replay._offscreen_gl.cache_clear()
@@ -53,7 +53,7 @@ def empty_run(path: Path, family: str, config: dict[str, Any] | None = None) -> 
 
 
 class Lamp(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """A picture shows the step in its brightness; rewards depend on task, seed and action."""
+    """A picture's brightness shows the step; rewards depend on task, seed and action."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

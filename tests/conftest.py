@@ -18,9 +18,9 @@ hypothesis.settings.load_profile("idaq")
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Compiled programs are kept in a directory of the test run, for its processes as well.
+    """Compiled programs are kept in a directory of the test run, also for its subprocesses.
 
-    Runs that follow one another, as those of `tests.mutants`, may share one.
+    Successive test runs, such as those of `tests.mutants`, may share one.
     """
     shared = os.environ.get("IDAQ_TEST_CACHE")
     place = Path(shared) if shared else tmp_path_factory.getbasetemp() / "cache"
@@ -38,7 +38,7 @@ def _forget_programs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
-    """The default dataset of every family, by name; read-only."""
+    """The default datasets of both Point-Robot families, by name; read-only."""
     found = {}
     for name, family in POINT_FAMILIES.items():
         place: Path = tmp_path_factory.mktemp("datasets") / name

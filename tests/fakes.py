@@ -1,4 +1,4 @@
-"""Hand-made agents and task families whose every number can be worked out on paper."""
+"""Hand-made agents and task families, all of whose numbers can be worked out on paper."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -36,8 +36,9 @@ SPEC = Spec(
 class ActsAsBelieved:
     """The action is the hypothesis, and the hypothesis is the mean action of the kept steps.
 
-    The agent is a dictionary: `prior` [tasks, 2], and `reward_offsets` [L], by which each model
-    mistakes the reward, times the length of the hypothesis; it knows the next observation.
+    The agent is a dictionary with `prior` [tasks, 2], `reward_offsets` [L] and `logged_return`.
+    Each model's error of the reward is its offset times the length of the hypothesis; the next
+    observation is predicted exactly.
     """
 
     spec: Spec = SPEC
@@ -109,11 +110,11 @@ class ActsAsBelieved:
 
 @dataclass(frozen=True)
 class Targets:
-    """Every step is rewarded by minus the distance of the action from the task's target.
+    """The reward of a step is minus the distance of the action from the task's target.
 
-    An action closer than 0.5 is a success. The observation counts the steps, and task i ends
-    after `lengths[i]` of them (the horizon where there are no lengths). `adapt` makes the rewards
-    noisy.
+    An action closer than 0.5 is a success. The observation counts the steps. Episodes of task i
+    end after `lengths[i]` steps, or at the horizon if there are no lengths. `adapt` adds the
+    noise to the rewards.
     """
 
     targets: tuple[tuple[float, float], ...]
@@ -207,7 +208,7 @@ def adapt(
     seeds: tuple[int, ...] | None = None,
     given: Episodes | None = None,
 ) -> Results:
-    """All tasks of a family and one agent per seed, as the meta-test loop does it."""
+    """Adapt one agent per seed to all tasks of a family, as the meta-test loop does."""
     seeds = seeds or tuple(range(len(agents)))
     num = make_adapter(method, config, ActsAsBelieved()).num_episodes
     shape = (family.num_tasks, num, HORIZON)
@@ -236,7 +237,7 @@ def write_manifest(
     data: dict[str, Any] | None = None,
     config: dict[str, Any] | None = None,
 ) -> None:
-    """What a made-up run of FOCAL says that it is."""
+    """Write the manifest of a made-up run of FOCAL."""
     identity = {"family": family, "family_version": 1, "algo": "focal", "algo_version": 1}
     identity |= {"preset": "default", "split": "test", "data": data or {}, "config": config or {}}
     manifest = {"identity": identity, "provenance": {"dataset": None}}

@@ -31,13 +31,13 @@ Float = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Walk:
-    """A point walks to the task's place; the seed decides where it starts.
+    """A point walks to the task's goal; the seed decides where it starts.
 
-    Task i is over after `lengths[i]` steps: it has terminated where `terminates[i]`, and is
-    otherwise cut off. Both tuples are repeated for as many tasks as there are. The observation is
-    the position and the number of steps. `log` names a file that takes a line per episode: task,
-    seed and process. `fatal` names a file whose absence kills the worker in the middle of the first
-    episode of task 1. A step takes some `seconds`.
+    An episode of task i is over after `lengths[i]` steps: it terminates if `terminates[i]`, and is
+    truncated otherwise. Both tuples are repeated for as many tasks as there are. The observation is
+    the position and the number of steps. `log` names a file that gets a line per episode: task,
+    seed and process. `fatal` names a file that is made in the first episode of task 1; making it
+    kills the worker. A step takes `seconds`.
     """
 
     num_tasks: int = 5
@@ -89,7 +89,7 @@ class Walk:
 
 
 class WalkEnv(gymnasium.Env[Float, Float]):
-    """The simulator of `Walk`. It draws nothing but the start, and that from the seed."""
+    """The simulator of `Walk`. Only the start is random, and it is drawn from the seed."""
 
     def __init__(self, family: Walk) -> None:
         self.family = family
@@ -152,7 +152,7 @@ class WalkExpert:
 
 @dataclass(frozen=True)
 class HostTargets(fakes.Targets):
-    """`fakes.Targets` as a simulator: the same episodes as the JAX functions give."""
+    """`fakes.Targets` as a simulator, with the same episodes as the JAX functions give."""
 
     name: str = "host-targets"
 
@@ -190,7 +190,7 @@ class TargetsEnv(gymnasium.Env[Float, Float]):
 
 @dataclass(frozen=True)
 class Remembers:
-    """A policy with a memory, in which the order of its three functions shows."""
+    """A policy whose memory depends on the order in which its three functions are called."""
 
     gain: float = 0.25
 
@@ -210,7 +210,7 @@ class Remembers:
 
 
 def remembering_agents(num: int) -> PyTree:
-    """Agents of `Remembers`, all different; a leading axis of `num`."""
+    """`num` different agents of `Remembers`, along a leading axis."""
     return {
         "bias": np.linspace(-0.4, 0.3, num, dtype=np.float32)[:, None] * np.ones(2, np.float32),
         "weight": np.linspace(0.5, 1.5, num, dtype=np.float32),
@@ -218,7 +218,7 @@ def remembering_agents(num: int) -> PyTree:
 
 
 class InlinePool(WorkerPool):
-    """Runs units in this process, and remembers them."""
+    """Runs units in this process, and keeps a list of them."""
 
     def __init__(self, num_workers: int = 1) -> None:
         super().__init__(num_workers)
@@ -240,7 +240,7 @@ class InlinePool(WorkerPool):
 
 @dataclass(frozen=True)
 class Echo:
-    """Gives its value back, after a while, and says which process did."""
+    """Returns its value and the process that ran it, after some seconds."""
 
     value: int
     seconds: float = 0.0
@@ -252,7 +252,7 @@ class Echo:
 
 @dataclass(frozen=True)
 class DiesOnce:
-    """Kills its own process unless a file is there, which it makes; then it is an `Echo`."""
+    """Makes a file and kills its process; if the file is there already, it is an `Echo`."""
 
     value: int
     marker: str
@@ -263,7 +263,7 @@ class DiesOnce:
 
 
 def die_once(marker: Path) -> None:
-    """Kill this process where nobody has died before."""
+    """Make a file and kill this process, unless the file is there already."""
     if not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -283,7 +283,7 @@ class AlwaysDies:
 
 @dataclass(frozen=True)
 class Raises:
-    """Fails as code fails."""
+    """Fails with an ordinary exception."""
 
     message: str
 
@@ -293,7 +293,7 @@ class Raises:
 
 @dataclass(frozen=True)
 class Waits:
-    """Says in a file which process runs it, and does not end by itself."""
+    """Writes to a file which process runs it, and does not end by itself."""
 
     log: str
 
@@ -304,13 +304,13 @@ class Waits:
 
 
 def pids_in(log: Path) -> list[int]:
-    """The processes that a log names, last in every line."""
+    """The processes that a log names, each at the end of a line."""
     text = log.read_text() if log.exists() else ""
     return [int(line.split()[-1]) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
 
 def await_pids(log: Path, num: int, seconds: float = 60.0) -> list[int]:
-    """The processes that a log names, once it has so many lines."""
+    """Wait until a log names `num` processes, and return them."""
     end = time.monotonic() + seconds
     while len(found := pids_in(log)) < num:
         assert time.monotonic() < end, f"{log} names {found}"
@@ -319,7 +319,7 @@ def await_pids(log: Path, num: int, seconds: float = 60.0) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

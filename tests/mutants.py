@@ -1,8 +1,9 @@
 """How many small wrong changes the tests notice: `python -m tests.mutants`.
 
-Lines of the tested rooms are drawn at random, one mutant of each is put into a copy of the source,
-and the tests of its room run against the copy: those named like the module first, until one fails.
-Survivors are shown. `equivalent_mutants.json` lists those that change no behaviour, with reasons.
+Lines of the tested rooms are drawn at random. One mutant of each line is put into a copy of the
+source, and the tests of its room run against the copy until one fails, those named like the module
+first. Survivors are shown. `equivalent_mutants.json` lists mutants that change no behaviour, with
+reasons; these are skipped.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from tests.mutation import Mutant, mutants_of
 
 ROOT = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
-ROOMS = {  # sources below src/idaq, and tests: a directory, and the contract that it keeps
+ROOMS = {  # a source below src/idaq, then its tests: directories and files
     "adapt": ("adapt", "adapt", "contract/test_adapter.py"),
     "algos": ("algos", "algos", "objectives", "contract/test_algorithm.py"),
     "objectives": ("objectives", "objectives", "algos/test_focal.py", "algos/test_op_cl.py"),
@@ -35,7 +36,7 @@ ROOMS = {  # sources below src/idaq, and tests: a directory, and the contract th
     "summary": ("runs/summary.py", "runs"),
 }
 LEAST_SHARE = 0.9
-SLOWER, LEAST_SECONDS = 3.0, 60.0  # than the tests of the room take without a mutant
+SLOWER, LEAST_SECONDS = 3.0, 60.0  # time limit: times as long as without a mutant, and at least
 NO_TESTS = 5  # pytest's exit code
 Drawn = list[tuple[str, Mutant]]
 
@@ -49,7 +50,7 @@ class Verdict(NamedTuple):
 
 
 def sources(room: str) -> list[Path]:
-    """The files of a room; none where there is no such room."""
+    """The source files of a room; none if there is no such room."""
     place = ROOT / "src" / "idaq" / ROOMS[room][0]
     return sorted(place.rglob("*.py")) if place.is_dir() else [place] * place.is_file()
 
@@ -76,7 +77,7 @@ def equivalent() -> list[dict[str, str]]:
 
 
 def ordered_tests(room: str, module: str = "") -> list[str]:
-    """The files of a room's tests, those first that are named like the module or its package."""
+    """The files of a room's tests, those named like the module or its package first."""
     names = [Path(part).stem for part in Path(module).parts[2:]]
     places = [ROOT / "tests" / place for place in ROOMS[room][1:]]
     files = [file for place in places for file in ([place] if place.is_file() else _tests(place))]
@@ -102,7 +103,7 @@ class Copy:
         shutil.copytree(ROOT / "src", self._src, ignore=shutil.ignore_patterns("__pycache__"))
 
     def passes(self, tests: Sequence[str], seconds: float | None = None) -> bool:
-        """Whether the tests pass; those that take too long do not."""
+        """Whether the tests pass; tests that take too long do not."""
         options = ["-x", "-q", "-p", "no:cacheprovider"]
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *tests],
@@ -125,7 +126,7 @@ class Copy:
         return code == 0
 
     def survives(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-        """Whether the tests pass with a mutant; it is taken back afterwards."""
+        """Whether the tests pass with a mutant, which is undone afterwards."""
         file = self._src / mutant.file
         source = file.read_bytes()
         file.write_bytes(mutant.apply(source))
@@ -162,7 +163,7 @@ def judge(drawn: Drawn) -> list[Verdict]:
 
 
 def report(verdicts: Sequence[Verdict], file: Path | None) -> float:
-    """Print the shares and the survivors; the share of all that were killed."""
+    """Print the survivors and the counts; return the share of mutants that were killed."""
     rooms: dict[str, dict[str, int]] = {}
     for room, _, killed in verdicts:
         counts = rooms.setdefault(room, {"killed": 0, "survived": 0})
@@ -183,7 +184,7 @@ def report(verdicts: Sequence[Verdict], file: Path | None) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where enough mutants were killed."""
+    """The exit status: 0 if enough mutants were killed."""
     here = [room for room in ROOMS if sources(room)]
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--room", choices=here, action="append", help="default: all of them")

@@ -1,6 +1,6 @@
 """Small wrong changes to a source file, one at a time: what the tests should notice.
 
-Left out is what no test can or should see: docstrings, annotations, decorators, protocols, error
+What no test can or should see is left alone: docstrings, annotations, decorators, protocols, error
 texts, version numbers, `__all__`, and conversions that change no value.
 """
 
@@ -56,7 +56,7 @@ SKIPPED_FIELDS = ("annotation", "bases", "decorator_list", "returns")
 
 
 class Mutant(NamedTuple):
-    """One changed stretch of a file."""
+    """A change of one stretch of a file."""
 
     file: str
     start: int  # of the stretch, in bytes
@@ -103,7 +103,7 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and what is below it, without what no test sees."""
+    """A node and its descendants, without what no test sees."""
     if _is_left_out(node):
         return
     yield node
@@ -144,7 +144,7 @@ def _name(node: ast.AST) -> str:
 
 
 def _replacements(node: ast.AST) -> Iterator[str]:
-    """Other source text for a node."""
+    """Texts to replace a node with."""
     match node:
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise():
             yield "pass"
@@ -190,7 +190,7 @@ def _constants(value: object) -> tuple[bool | int | float, ...]:
 
 
 def _calls(node: ast.Call) -> Iterator[ast.expr]:
-    """Without one of its keywords, or its first argument as it is."""
+    """The call without one of its keywords, or only its first argument."""
     for place, keyword in enumerate(node.keywords):
         if keyword.arg is not None and not _is_left_out(keyword):
             changed = copy.copy(node)

@@ -135,7 +135,7 @@ def dual_divergence(
 
 
 def dual_penalty(at_between: Sequence[float], *, bound: float = 1.0) -> float:
-    """The mean square of what |c| has beyond 1, between data and policy actions."""
+    """The mean square of the excess of |c| over 1, between data and policy actions."""
     total = 0.0
     for value in at_between:
         total += max(math.sqrt(value**2 + 1e-8) - bound, 0.0) ** 2
@@ -462,14 +462,16 @@ def replay_idaq(
     """Algorithm 1, for an agent whose belief is the mean of the hypotheses of kept episodes.
 
     `reference` holds the hypotheses of the reference stage; `quantify` gives the uncertainty of
-    a hypothesis from the numbers of the episodes that it ran. With `improvement`, an iterative
-    episode joins only if it is better than all before; with `best`, the final episode replays
-    the hypothesis of the lowest uncertainty. Every hypothesis runs `repeats` episodes but the
-    final one. With `untried` (the prior), an iterative episode whose belief was run already runs
-    instead the hypothesis of the prior, not run yet, that is nearest to the best one so far. With
-    `logs`, a logged episode's uncertainty, it runs the one whose nearest neighbour among those run
-    is farthest, as long as the best value is farther from the logs than from the mean value; what
-    is closer to one that was run than a tenth of the prior's median distance counts as run.
+    a hypothesis from the numbers of the episodes that it ran. Every hypothesis except the final
+    one runs `repeats` episodes.
+
+    With `improvement`, an iterative episode joins only if it is better than all before it. With
+    `best`, the final episode replays the hypothesis of the lowest uncertainty. With `untried` (the
+    prior), if the belief was run already, the iterative stage runs instead the hypothesis of the
+    prior that was not run yet and is nearest to the best one so far. With `logs` (the uncertainty
+    of a logged episode) and as long as the best value is farther from the logs than from the mean
+    value, it runs the hypothesis that is farthest from all those run; a hypothesis then counts as
+    run if one that was run is closer than a tenth of the prior's median distance.
     """
     total = num_reference + num_iterative
     hypotheses: list[Floats] = []
@@ -525,7 +527,7 @@ def replay_idaq(
         if improvement:
             threshold = min(threshold, value)
 
-    # line 9: the final policy, whose episode only is the score
+    # line 9: the final policy; only its episode is scored
     final = best_so_far() if best else believe()
     hypotheses.append(final)
     uncertainty.append(quantify(final, [total - 1]))
@@ -537,7 +539,7 @@ def replay_idaq(
 
 
 def scores(returns: Floats, reference: float, *, cap: float = math.inf) -> list[float]:
-    """Per seed: the return averaged over tasks, over a reference return, at most `cap`."""
+    """Per seed, the return averaged over tasks, divided by a reference return; at most `cap`."""
     result = []
     for seed_returns in returns:
         total = 0.0

@@ -1,4 +1,4 @@
-"""The matrix products that a compiled program does, counted in its text."""
+"""The matrix products of a compiled program, counted in its text."""
 
 import math
 import re

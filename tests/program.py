@@ -1,7 +1,7 @@
-"""The program as its users run it, on a job so small that a second of it is much.
+"""The program as its users run it, on very small jobs.
 
-Tests call `idaq.cli.main` in this process where they can, so that compiled programs are shared;
-what must be a process of its own (signals, locks, kills) shares the compile cache on disk.
+Tests call `idaq.cli.main` in this process if they can, so that compiled programs are shared. Tests
+that need a process of their own (signals, locks, kills) share the compile cache on disk.
 """
 
 import hashlib
@@ -50,11 +50,11 @@ EPISODES = ("--n-r", "2", "--n-i", "2")
 JOB = (*TRAINING, *EPISODES, "--trajectories", "2")
 METHODS = ("idaq-prediction-error", "expert-context")
 RUN = ("run", "point-robot", *JOB, "--methods", *METHODS)
-UNSTABLE = ("timing.json", ".lock", "figures")  # what two equal runs need not share
+UNSTABLE = ("timing.json", ".lock", "figures")  # may differ between two equal runs
 
 
 class Outcome(NamedTuple):
-    """What a command did."""
+    """A command's exit status and output."""
 
     code: int
     out: str
@@ -67,7 +67,7 @@ Tree = dict[str, tuple[int, str]]
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures have tests of their own and take longer than all else here."""
+    """Draw no figures: they have tests of their own, and take longer than everything else here."""
     monkeypatch.setattr("idaq.report.figures.write_figures", lambda run: [])
 
 
@@ -89,7 +89,7 @@ def idaq(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def refused(idaq: Program, tmp_path: Path) -> Program:
-    """Run a command that must end with one clear message and leave everything as it was."""
+    """Run a command that must end with one clear message and change nothing on the disk."""
 
     def call(*arguments: object, names: tuple[object, ...] = ()) -> Outcome:
         before = tree(tmp_path)
@@ -107,8 +107,8 @@ def refused(idaq: Program, tmp_path: Path) -> Program:
     return call
 
 
-# Ctrl-C reaches the program even where the tests run in the background of a shell, which has
-# its children ignore it.
+# Ctrl-C must reach the program even if the tests run in the background of a shell, whose children
+# ignore it.
 MAIN = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -137,7 +137,7 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
 
 
 def check_help(outcome: Outcome) -> None:
-    """Every option has a sentence, and no default is shown that is not one."""
+    """Every option is explained, and only real defaults are shown."""
     assert outcome.code == 0
     assert outcome.err == ""
     for noise in ("None", "STR", "TRUE", "False", "(default: )", "[default", "{}", "()"):
@@ -148,7 +148,7 @@ def check_help(outcome: Outcome) -> None:
 
 
 def tree(root: Path) -> Tree:
-    """Everything below a directory: when it was last written, and its contents."""
+    """Everything below a directory: the time when it was last written, and a hash of it."""
     found = {}
     for path in sorted(root.rglob("*")):
         contents = "" if path.is_dir() else hashlib.sha256(path.read_bytes()).hexdigest()
@@ -157,7 +157,7 @@ def tree(root: Path) -> Tree:
 
 
 def results(run: Path) -> dict[str, str]:
-    """The contents of a run, without what two equal runs need not share."""
+    """The contents of a run, without what may differ between two equal runs."""
     found = {
         name: contents for name, (_, contents) in tree(run).items() if not name.startswith(UNSTABLE)
     }
@@ -191,7 +191,7 @@ def run(_made: Path, tmp_path: Path) -> Path:
 
 
 def change_arrays(data: Path, **changes: Any) -> None:
-    """Replace arrays of a dataset and keep its checksums right."""
+    """Replace arrays of a dataset and update its checksums."""
     for name, value in changes.items():
         np.save(data / f"{name}.npy", value)
         forge_checksum(data, name)

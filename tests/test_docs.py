@@ -1,4 +1,4 @@
-"""What README and docs say is what the results and the code say."""
+"""README and docs agree with the results and the code."""
 
 import importlib
 import pkgutil
@@ -23,12 +23,12 @@ from tests.program import EPISODES, Program, idaq, no_figures
 __all__ = ["idaq", "no_figures"]  # fixtures
 
 PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```console\n\$ (.*?)\n```)?", re.M | re.S)
-ELSEWHERE = {"README.md", "theory.md"}  # where the Python of these is tested
+ELSEWHERE = {"README.md", "theory.md"}  # the Python of these is tested by other tests
 
 
 @pytest.fixture(autouse=True)
 def own_entries() -> Iterator[None]:
-    """Whatever a page registers is forgotten again."""
+    """Forget whatever a page registers."""
     with ExitStack() as stack:
         for kind in PLACES:
             stack.enter_context(registry_of(kind).registered())
@@ -66,7 +66,7 @@ def test_what_it_names_exists(page: Path) -> None:
 
 
 def blocks() -> list[Any]:
-    """Python of the pages, and the command below it."""
+    """The Python of the pages, each block with the command below it."""
     return [
         pytest.param(code, command, id=f"{page.name}-{number}")
         for page in DOCS
@@ -79,7 +79,7 @@ def blocks() -> list[Any]:
 def test_python_in_the_docs_runs(
     code: str, command: str, idaq: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A module, as the page has it; where it is a script, on a small scale, with its command."""
+    """Each block as a module; if it is a script, with its command, on a small scale."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     name = f"page_{abs(hash(code))}"
@@ -93,7 +93,7 @@ def test_python_in_the_docs_runs(
 
 
 def shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `run_all` quick, whatever it is asked for."""
+    """Make `run_all` quick, whatever its options."""
     full = pipeline.run_all
 
     def quick(run: Any, family: Any, **options: Any) -> Any:

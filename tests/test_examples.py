@@ -1,7 +1,7 @@
-"""What comes from outside: each example is one file, and does whatever what is built in does.
+"""Extensions: each example is one file, and can do whatever built-in components can.
 
-As a script and as an entry point of an installed package it is one and the same: it trains, goes
-on, adapts, is shown under its own label and measured, and nothing in the package knows of it.
+It works as a script and as an entry point of an installed package, with the same results: it is
+trained, resumed, adapted, reported under its own label and timed, and the package does not know it.
 """
 
 import json
@@ -32,15 +32,15 @@ EVERY_UPDATE = ("--set", "train.log_every_updates=1", "train.checkpoint_every_up
 
 
 class Example(NamedTuple):
-    """A file, and what it adds."""
+    """An example's file, and what it adds."""
 
     file: str
     kind: str  # of the entry
     name: str
     family: str  # that it runs on
     options: tuple[str, ...]
-    subject: str  # how its runs are called
-    case: str  # how `idaq bench speed` calls it
+    subject: str  # the name of its runs
+    case: str  # its name in `idaq bench speed`
     small: tuple[str, ...] = (*TRAINING, "--methods", *METHODS)
 
 
@@ -96,7 +96,7 @@ ADDED = (
 def example(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Example]:
-    """An example that is installed: a module, and metadata that declares its entry point."""
+    """An installed example: a module, and metadata that declares its entry point."""
     added: Example = request.param
     place, module = tmp_path / "site-packages", f"my_{added.name.replace('-', '_')}"
     metadata = place / f"{module}-1.0.dist-info"
@@ -118,7 +118,7 @@ def example(
 
 
 def command(example: Example, out: Path) -> tuple[str, ...]:
-    """The main job on a small scale."""
+    """The command `idaq run` on a small scale."""
     job = ("run", example.family, *example.options, *example.small, *EPISODES)
     return (*job, "--trajectories", "2", "--seeds", "1", "--json", "--out", str(out))
 
@@ -138,7 +138,7 @@ def test_it_is_known_by_its_name(example: Example) -> None:
 def test_a_script_and_an_installed_one_are_the_same(
     example: Example, idaq: Program, tmp_path: Path
 ) -> None:
-    """The main job by the script; then again, interrupted and resumed, by the entry point."""
+    """`run` by the script, then by the entry point, interrupted and resumed."""
     script = (sys.executable, str(EXAMPLES / f"{example.file}.py"))
     done = subprocess.run(
         [*script, *command(example, tmp_path / "one")], capture_output=True, text=True, check=False
@@ -166,7 +166,7 @@ def test_a_script_and_an_installed_one_are_the_same(
         assert list(components) == [f"{example.kind} {example.name}"]
         assert str(components[f"{example.kind} {example.name}"]).startswith("source ")
 
-    # adapted once more, reported, and shown on the page
+    # adapt again, report, and write the page
     again = idaq("adapt", other, "--method", "posterior", *EPISODES, "--name", "again", "--json")
     assert again.code == 0, again.err
     means = {row["method"]: row["mean"] for row in json.loads(again.out)["rows"]}
@@ -182,5 +182,5 @@ def test_its_speed_is_measured(example: Example) -> None:
     algorithm = make_algorithm(case.config, case.spec)
     counted = update_operations(algorithm)
     assert counted is not None
-    # products with a single column are not all compiled as such
+    # some products with a single column are not compiled as products
     assert 0.97 * counted <= products_of_update(algorithm) <= 1.01 * counted, example.name

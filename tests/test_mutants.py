@@ -1,4 +1,4 @@
-"""Mutants: which wrong changes are made, which are not, and what is said of the tests."""
+"""Mutants: which wrong changes are made, which are not, and what is reported."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from tests.mutation import mutants_of
 
 
 def changes(source: str) -> set[str]:
-    """The lines as mutants have them."""
+    """The changed lines of all mutants."""
     return {mutant.after.strip() for mutant in mutants_of("file.py", source.encode())}
 
 
@@ -77,7 +77,7 @@ def test_a_mutant_changes_its_stretch_alone() -> None:
     assert (mutant.line, mutant.before) == (3, "        a  # first\n        + b")
 
 
-# --- The whole of it, on a made-up package --------------------------------------------------
+# --- The whole command, on a made-up package ------------------------------------------------
 
 
 @pytest.fixture

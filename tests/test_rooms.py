@@ -1,7 +1,7 @@
 """Rooms: an import points upward in this list, never down.
 
-`from idaq.runs import ...` in `src/idaq/bench/` is upward, since `runs` stands above `bench` here.
-Imports inside functions, and for type checkers alone, count as well.
+`from idaq.runs import ...` in `src/idaq/bench/` points upward, since `runs` comes before `bench` in
+the list. Imports inside functions and imports only for type checkers count as well.
 """
 
 import ast
@@ -16,7 +16,7 @@ ROOMS = (
 EVERYBODYS = {"types", "errors", "config", "registry", "settings"}
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "idaq"
 
-# What still points down, and modules that still need each other; these tables may only shrink.
+# Imports that still point down, and modules that still need each other: these may only shrink.
 EXCEPTIONS: set[tuple[str, str]] = set()
 REPORT_READS = {"report", "runs", "bench", "storage"} | EVERYBODYS
 REPORT_EXCEPTIONS: set[tuple[str, str]] = set()
@@ -93,7 +93,7 @@ def test_theory_stands_alone() -> None:
 
 
 def test_no_two_modules_need_each_other() -> None:
-    """Not even where a function imports: what two modules share is a third one."""
+    """Not even inside functions: what two modules share belongs in a third one."""
     modules = {_name(file): file for file in PACKAGE.rglob("*.py")}
     graph = {name: _needs(name, file, modules) for name, file in modules.items()}
     for importer, imported in CIRCLES:
@@ -105,7 +105,7 @@ def test_no_two_modules_need_each_other() -> None:
 
 
 def _needs(name: str, file: Path, modules: dict[str, Path]) -> set[str]:
-    if name == "idaq":  # its public names load when they are used
+    if name == "idaq":  # its public names are imported only when they are used
         return set()
     return {_module(each, modules) for each in imports(file)} - {"", name}
 
@@ -116,7 +116,7 @@ def _name(file: Path) -> str:
 
 
 def _module(imported: str, modules: dict[str, Path]) -> str:
-    """`idaq.envs.family.Spec` is of `idaq.envs.family`; what is not ours is of none."""
+    """The module of an imported name: `idaq.envs.family` for `idaq.envs.family.Spec`."""
     while imported and imported not in modules:
         imported = imported.rpartition(".")[0]
     return "" if imported == "idaq" else imported

@@ -1,7 +1,7 @@
 """Small algorithms and data that the tests share, and their compiled updates.
 
-Programs are compiled without optimisation: they run for microseconds, and compiling is what a
-test pays for.
+Programs are compiled without optimisation: they run for microseconds, and compiling them is what
+takes time.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def _focal(
 
 
 def context_based(config: AlgorithmConfig) -> ContextBased:
-    """An algorithm with a context encoder, known to be one."""
+    """Make an algorithm with a context encoder, typed as such."""
     made = make_algorithm(config, SPEC)
     assert isinstance(made, ContextBased)
     return made
@@ -133,7 +133,7 @@ def changed(name: str, **changes: Any) -> ContextBased:
 
 @cache
 def data(seed: int = 0) -> TrainData:
-    """Random rows of six tasks, four of them for training; some rows end the task."""
+    """Random rows of six tasks, four of them for training; some rows are terminal."""
     rng = np.random.default_rng(seed)
     num = sum(TASK_COUNTS)
 
@@ -202,7 +202,7 @@ def episodes(num: int, seed: int = 0) -> Episodes:
 
 
 class Counted:
-    """A compiled function that knows how often it was traced."""
+    """A compiled function that counts how often it was traced."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.traces = 0
@@ -230,7 +230,7 @@ def first_state(algorithm: Algorithm, seed: int = 0) -> Any:
 
 
 def trained(algorithm: Algorithm, num: int, seed: int = 0, on: TrainData | None = None) -> Any:
-    """The state after `num` updates, each as in its phase."""
+    """The state after `num` updates, each in its phase."""
     state = first_state(algorithm, seed)
     for index in range(num):
         key = jax.random.fold_in(jax.random.key(seed), index)
@@ -245,7 +245,7 @@ def leaves(tree: PyTree) -> list[np.ndarray[Any, Any]]:
 
 
 def same_structure(first: PyTree, second: PyTree) -> bool:
-    """Whether two pytrees are nested alike."""
+    """Whether two pytrees have the same structure."""
     structure: Any = jax.tree.structure(first)
     return bool(structure == jax.tree.structure(second))
 

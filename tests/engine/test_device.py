@@ -1,4 +1,4 @@
-"""Compiled programs are forgotten before they are too many."""
+"""Compiled programs are forgotten before there are too many."""
 
 import sys
 from pathlib import Path

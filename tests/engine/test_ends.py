@@ -1,4 +1,4 @@
-"""What would happen after an episode's end counts nowhere."""
+"""What happens after an episode's end does not count anywhere."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests import fakes, tiny
 
 @dataclass(frozen=True)
 class Late(fakes.Targets):
-    """Targets that are reached at one step alone, before or after the end of the episode."""
+    """Targets that are reached only at one step, before, at or after the episode's end."""
 
     at: int = 2
 
@@ -31,7 +31,7 @@ class Late(fakes.Targets):
         return state, seen._replace(success=state[0] == self.at, reward=10.0 ** state[0])
 
 
-LATE = Late(((0.0, 0.0), (1.0, 0.0), (2.0, 0.0)), lengths=(1, 2, 3))  # over before, at, after
+LATE = Late(((0.0, 0.0), (1.0, 0.0), (2.0, 0.0)), lengths=(1, 2, 3))  # over before, at, after it
 
 
 def test_meta_test() -> None:

@@ -1,4 +1,4 @@
-"""Nothing of the held-out tasks reaches training: the agent is the same whatever their logs are."""
+"""Held-out tasks do not affect training: the agent is the same whatever their logs are."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def logs() -> dict[str, Any]:
-    """A hand that moves towards a goal, and two numbers in sight that have no part in it."""
+    """A hand that moves towards a goal, and two observed numbers that do not matter."""
     rng = np.random.default_rng(6)
     goal, thing = rng.normal(size=NUM_TASKS), rng.normal(size=(NUM_TASKS, 2))
     task = np.repeat(np.arange(NUM_TASKS), EPISODES * STEPS)
@@ -47,7 +47,7 @@ def logs() -> dict[str, Any]:
 
 
 def poisoned() -> dict[str, Any]:
-    """The same, but extreme wherever a task is held out."""
+    """The same, with extreme values in the held-out tasks."""
     arrays, rng = logs(), np.random.default_rng(7)
     rows = np.isin(np.repeat(arrays["episode_task"], STEPS), HELD_OUT)
     for name in ("observations", "actions", "rewards", "next_observations"):
@@ -75,7 +75,7 @@ def test_every_statistic_is_of_the_training_tasks(pair: tuple[Dataset, Dataset])
 
 
 def test_the_poison_shows_where_its_tasks_count(pair: tuple[Dataset, Dataset]) -> None:
-    """So that the test above and those below would notice."""
+    """So the test above and those below would notice it."""
     clean, other = pair
     everything = np.arange(NUM_TASKS)
     assert unrelated_starts(clean, TRAIN).tolist() == [False, True, True]
@@ -86,7 +86,7 @@ def test_the_poison_shows_where_its_tasks_count(pair: tuple[Dataset, Dataset]) -
 
 
 def of_training(data: Any) -> list[Any]:
-    """What training data holds, but for the rows of the held-out tasks."""
+    """Everything in the training data except the rows of the held-out tasks."""
     own = np.isin(np.repeat(np.arange(NUM_TASKS), EPISODES * STEPS), TRAIN)
     rows = jax.tree.map(lambda x: np.asarray(x)[own], data.rows)
     to_go = None if data.return_to_go is None else np.asarray(data.return_to_go)[own]

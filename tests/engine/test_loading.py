@@ -35,7 +35,7 @@ def test_rows_are_all_rows_with_scaled_actions(datasets: dict[str, Dataset]) -> 
 def test_truncation_is_not_termination(dataset: Dataset) -> None:
     rows, _, _ = load_rows(dataset, POINT_FAMILIES["point-robot"].spec)
     np.testing.assert_array_equal(rows.terminated, dataset.arrays["terminated"])
-    assert rows.terminated.sum() == 2.0  # of five ends
+    assert rows.terminated.sum() == 2.0  # of five ends of episodes
 
 
 def test_normaliser_is_of_the_training_tasks(dataset: Dataset) -> None:

@@ -40,7 +40,7 @@ def test_expert_episodes_are_fixed_by_the_seed(datasets: dict[str, Dataset]) -> 
     first, again, other = (expert_episodes(dataset, family, tasks, s, 1) for s in (0, 0, 1))
     np.testing.assert_array_equal(first.reward, again.reward)
     assert not np.array_equal(first.reward, other.reward)
-    # and do not depend on which other tasks are asked for
+    # they do not depend on which other tasks are asked for
     alone = expert_episodes(dataset, family, tasks[1:], 0, 1)
     np.testing.assert_array_equal(alone.reward[0], first.reward[1])
 

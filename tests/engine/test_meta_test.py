@@ -81,7 +81,7 @@ def test_results_hold_everything(found: Results) -> None:
     assert found["uncertainty"].shape == found["kept"].shape == lead
     assert found["threshold"].shape == found["tied"].shape == lead[:2]
     assert found["hypotheses"].shape == (*lead, 2)
-    assert found["observations"].shape == (*lead, 4, 1)  # one more than steps
+    assert found["observations"].shape == (*lead, 4, 1)  # one more than there are steps
     assert found["valid"].shape == (*lead, 3)
     assert found["valid"].sum(axis=-1)[0].tolist() == [[3] * 5, [2] * 5, [1] * 5]
 
@@ -95,7 +95,7 @@ def test_returns_are_those_of_the_steps_that_took_place(found: Results) -> None:
 
 
 def test_last_episode_is_the_commitment(found: Results) -> None:
-    """The best hypothesis is replayed, which is not what would be tried next."""
+    """The best hypothesis is replayed, although another one would be tried next."""
     best = np.argmax(found["returns"][..., :-1], axis=-1)
     expected = np.take_along_axis(found["hypotheses"], best[..., None, None], axis=2)[:, :, 0]
     np.testing.assert_array_equal(found["hypotheses"][:, :, -1], expected)
@@ -120,6 +120,6 @@ def test_same_keys_same_reference_episodes_for_all_methods(found: Results) -> No
 
 
 def test_tasks_are_taken_as_given() -> None:
-    """A task's number is all that the environment is told."""
+    """The environment is told only a task's number."""
     swapped = run("posterior", (0, 1), tasks=(2, 2, 0))
     assert swapped["valid"].sum(axis=-1)[0, :, 0].tolist() == [1, 1, 3]

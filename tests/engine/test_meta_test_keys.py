@@ -14,7 +14,7 @@ FAMILY = fakes.Targets(((0.0, 0.0), (2.0, 1.0), (-3.0, 0.5)))
 
 
 class Tells:
-    """An adapter that does nothing but say which key it began with."""
+    """An adapter that only records the key it began with."""
 
     version, num_episodes = 1, 3
 
@@ -35,7 +35,7 @@ class Tells:
 
 
 class Listens:
-    """Rollouts that remember the keys of their episodes, each as long as the other."""
+    """Rollouts that record the keys of their episodes, all of equal length."""
 
     def __init__(self) -> None:
         self.family = FAMILY
@@ -56,7 +56,7 @@ class Listens:
 
 
 def test_no_key_is_used_twice() -> None:
-    """Neither of seeds nor of tasks, of initialisation nor of an episode."""
+    """Across seeds and tasks, and the initialisation and the episodes of each."""
     rollouts = Listens()
     agents = jax.tree.map(lambda x: jnp.stack([x, x]), fakes.agent([(1.0, 0.0)]))
     found = evaluate(rollouts, Tells(), agents, jnp.tile(jnp.arange(3), (2, 1)), tiny.keys(0, 1))

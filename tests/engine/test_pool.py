@@ -1,4 +1,4 @@
-"""Worker processes: every unit once and in order, whoever dies; and nobody is left behind."""
+"""Worker processes: every unit's result once and in order, whichever dies; no process is left."""
 
 import multiprocessing.popen_spawn_posix as popen
 import os
@@ -46,7 +46,7 @@ def pool() -> Iterator[WorkerPool]:
 
 
 def test_results_come_in_the_order_of_the_units(pool: WorkerPool) -> None:
-    """The first ones take longest, so that they end last."""
+    """The first units take longest, so they end last."""
     units = [Echo(value, 0.2 if value < 2 else 0.0) for value in range(12)]
     found = list(pool.results(units))
     assert [value for value, _ in found] == list(range(12))
@@ -62,7 +62,7 @@ def test_no_units_no_workers() -> None:
 
 
 def test_units_are_taken_as_they_are_needed(pool: WorkerPool) -> None:
-    """A long list of units is not made in advance, nor are its results."""
+    """Neither the units of a long list nor their results are made in advance."""
     taken = []
 
     def units() -> Iterator[Echo]:
@@ -91,7 +91,7 @@ def test_threads_share_a_pool(pool: WorkerPool) -> None:
 
 
 def test_an_exception_in_a_unit_reaches_the_caller(pool: WorkerPool) -> None:
-    """What came before it is given, the workers live on, and it is not tried again."""
+    """Results before it are given, the workers live on, and it is not tried again."""
     before = {pid for _, pid in pool.results([Echo(0, 0.1), Echo(1, 0.1)])}
     units: list[Any] = [Echo(7), Raises("a unit's own mistake"), Echo(8)]
     running = pool.results(units)
@@ -103,7 +103,7 @@ def test_an_exception_in_a_unit_reaches_the_caller(pool: WorkerPool) -> None:
 
 @pytest.mark.parametrize("place", [0, 3, 7])
 def test_a_killed_worker_is_replaced(pool: WorkerPool, tmp_path: Path, place: int) -> None:
-    """Nothing is lost and nothing comes twice, wherever the death falls."""
+    """No result is lost or comes twice, whichever unit is hit."""
     units: list[Any] = [Echo(value) for value in range(8)]
     units[place] = DiesOnce(place, str(tmp_path / "died"))
     assert [value for value, _ in pool.results(units)] == list(range(8))
@@ -113,7 +113,7 @@ def test_a_killed_worker_is_replaced(pool: WorkerPool, tmp_path: Path, place: in
 def test_many_deaths_with_work_done_in_between(
     pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only deaths in a row are given up on."""
+    """The pool gives up only after several deaths in a row."""
     monkeypatch.setattr("idaq.engine.pool.MAX_DEATHS_IN_A_ROW", 2)
     units: list[Any] = []
     for value in range(3):
@@ -123,7 +123,7 @@ def test_many_deaths_with_work_done_in_between(
 
 
 def test_units_that_always_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that says what to do, after a few tries, and no process is left."""
+    """After a few tries there is an error that says what to do, and no process is left."""
     monkeypatch.setattr("idaq.engine.pool.MAX_DEATHS_IN_A_ROW", 3)
     log = tmp_path / "pids"
     with WorkerPool(1) as pool:
@@ -139,7 +139,7 @@ def test_units_that_always_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_close_ends_what_is_running(tmp_path: Path) -> None:
-    """Also for a thread that waits: it ends with an error of its own."""
+    """A thread that waits for results ends with an error of its own."""
     log, ends = tmp_path / "pids", []
     pool = WorkerPool(2)
 
@@ -180,7 +180,7 @@ if __name__ == "__main__":
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
-    """A parent that is killed has no time to end them; they see to it themselves."""
+    """A killed parent cannot end its workers; they end by themselves."""
     script, log = tmp_path / "program.py", tmp_path / "pids"
     script.write_text(PROGRAM)
     process = subprocess.Popen(
@@ -188,7 +188,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
-            "TMPDIR": str(tmp_path),  # it cannot clear away what it leaves
+            "TMPDIR": str(tmp_path),  # it cannot remove what it leaves
         },
     )
     workers = await_pids(log, 2)
@@ -214,7 +214,7 @@ FAMILY = Walk(num_tasks=7)
 
 
 def _rollouts(pool: WorkerPool, family: Walk = FAMILY) -> Any:
-    """Two agents on seven tasks."""
+    """Episodes of two agents on seven tasks."""
     rng = np.random.default_rng(0)
     hypotheses = {"start": rng.normal(size=(2, 7, 2)).astype(np.float32)}
     keys = jax.random.split(jax.random.key(3), (2, 7))
@@ -238,7 +238,7 @@ def test_results_do_not_depend_on_the_number_of_workers(pool: WorkerPool, tmp_pa
 
 
 def test_deaths_leave_no_trace_in_results(pool: WorkerPool, tmp_path: Path) -> None:
-    """A worker dies in the middle of an episode: of an expert, then of an agent."""
+    """A worker dies during an episode of an expert, then during one of an agent."""
     deadly = replace(FAMILY, fatal=str(tmp_path / "marker-1"))
     for family in (FAMILY, deadly):
         place = tmp_path / ("died" if family.fatal else "whole")

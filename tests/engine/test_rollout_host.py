@@ -1,4 +1,4 @@
-"""Episodes of agents in simulators: padding, memory, seeds, and what need not be run again."""
+"""Episodes of agents in simulators: padding, memory, seeds, and reuse of equal episodes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_nothing_takes_place_after_the_end(found: Episodes) -> None:
 
 
 def test_an_episode_is_one_walk(found: Episodes) -> None:
-    """An observation is what the step before led to, and steps are the simulator's own."""
+    """Each observation is the result of the previous step, and steps are the simulator's."""
     later = found.valid[..., 1:]
     before, after = found.next_obs[..., :-1, :], found.obs[..., 1:, :]
     np.testing.assert_array_equal(after[later], before[later])
@@ -121,7 +121,7 @@ def test_memory_takes_every_reward_before_the_next_action(found: Episodes) -> No
 
 
 def test_the_seed_reaches_the_simulator(found: Episodes, tmp_path: Path) -> None:
-    """A key gives a seed, and the seed the start; every key its own."""
+    """A key gives a seed, and the seed gives the start; every key has its own."""
     log = tmp_path / "log"
     rollouts = HostRollouts(replace(FAMILY, log=str(log)), POLICY, InlinePool())
     assert tiny.same(rollouts.run(**work()), found)
@@ -142,7 +142,7 @@ def test_how_episodes_are_cut_into_units_does_not_matter(found: Episodes, num_wo
 
 
 def test_other_episodes_of_a_call_do_not_matter(found: Episodes) -> None:
-    """The first tasks alone, one agent alone, and each after something else."""
+    """With the first tasks alone (also after another call), and with one agent alone."""
     few = work()
     few = {name: value if name == "agents" else _first(value, 5) for name, value in few.items()}
     for before in ((), ("other",)):
@@ -262,9 +262,7 @@ def test_both_engines_run_other_hypotheses_alike(algorithm: Algorithm, method: s
     rng = np.random.default_rng(0)
     shapes = algorithm.agent_shapes(4)
     agents = jax.tree.map(lambda x: rng.uniform(0.05, 0.4, (1, *x.shape)).astype("f4"), shapes)
-    agents.prior[..., -1] = (
-        0.0  # MACAW's actions have no noise then, which engines draw differently
-    )
+    agents.prior[..., -1] = 0.0  # no noise in MACAW's actions: the engines draw it differently
     adapter = make_adapter(method, CONFIG, algorithm)
     host = HostRollouts(HostTargets(TARGETS, LENGTHS), algorithm, InlinePool())
     scanned = ScannedRollouts(fakes.Targets(TARGETS, LENGTHS), algorithm)
@@ -278,7 +276,7 @@ def test_both_engines_run_other_hypotheses_alike(algorithm: Algorithm, method: s
 
 
 def test_methods_share_the_reference_stage() -> None:
-    """Three of five episodes are the same for both; each method runs the other two itself."""
+    """Three of five episodes are the same for both methods; each runs the other two itself."""
     pool = InlinePool()
     rollouts = HostRollouts(HostTargets(TARGETS, LENGTHS), ALGORITHM, pool)
     adapted(rollouts, "idaq-return")

@@ -1,4 +1,4 @@
-"""What is in sight at the first step: hidden only where it tells nothing of what experts do."""
+"""What is seen at the first step is hidden only if it does not predict what experts do."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_test_tasks_are_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_the_share_explained_is_of_tasks_left_out() -> None:
-    """The closed form against as many regressions as there are tasks."""
+    """The closed form against one regression for each task that is left out."""
     rng = np.random.default_rng(0)
     features, values = rng.normal(size=(12, 2)), rng.normal(size=(12, 3))
     values[:, 0] += features[:, 1]

@@ -1,4 +1,4 @@
-"""The training loop: chunks, checkpoints and groups of seeds change nothing but the clock."""
+"""The training loop: chunks, checkpoints and groups of seeds do not change the results."""
 
 import json
 from dataclasses import dataclass, fields
@@ -27,7 +27,7 @@ NUM_UPDATES = 8
 
 @dataclass(frozen=True)
 class Traced(ContextBased):
-    """FOCAL that knows how often its update was traced, per name."""
+    """FOCAL that counts how often its update was traced, by name."""
 
     counted_as: str = ""
     traces: ClassVar[dict[str, int]] = {}
@@ -68,7 +68,7 @@ def train(
     data: TrainData | None = None,
     algorithm: ContextBased = ALGORITHM,
 ) -> list[PyTree]:
-    """Train a group in a directory; `stop_at` interrupts it after so many updates."""
+    """Train a group in a directory; `stop_at` is the update after which it is interrupted."""
 
     def on_progress(done: int) -> None:
         if stop_at is not None and done >= stop_at:
@@ -125,7 +125,7 @@ def test_an_interrupted_run_ends_like_one_never_interrupted(
 
 
 def test_resuming_starts_from_the_checkpoint(tmp_path: Path) -> None:
-    """It goes on after update 5, with the state of update 5."""
+    """It continues after the update, and with the state, that the checkpoint has."""
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, 0, checkpoint_every=5, stop_at=5)
     file = tmp_path / "checkpoint.safetensors"
@@ -136,7 +136,7 @@ def test_resuming_starts_from_the_checkpoint(tmp_path: Path) -> None:
     checkpoint.save(file, spoiled, {"updates_done": 7, "seeds": [0]})
     (agent,) = train(tmp_path, 0, checkpoint_every=5)
     first_layer = np.asarray(agent.encoder[0]["weight"])
-    # one update takes it no further from zero than about the learning rate
+    # one update moves it away from zero by about the learning rate at most
     assert np.abs(first_layer).max() < 10 * SMALL.config.encoder_learning_rate
 
 
@@ -170,7 +170,7 @@ def _second() -> TrainData:
 
 
 def test_later_chunks_compile_nothing_new(tmp_path: Path) -> None:
-    """Neither after the first chunk nor after a checkpoint is read back."""
+    """Neither after the first chunk nor after a checkpoint is loaded."""
     algorithm = Traced.of(tiny.ALGORITHMS["sac-brac"], "sac-brac")
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, 0, log_every=1, checkpoint_every=2, stop_at=1, algorithm=algorithm)

@@ -1,4 +1,4 @@
-"""The program, its small job and what that leaves on disk."""
+"""The program, its small job, and the files that it leaves."""
 
 from tests.program import (
     _made,

@@ -1,8 +1,8 @@
 """Faults at every single change that the program makes to a directory.
 
-Python announces each file that it opens, renames or removes to audit hooks, and a hook that
-raises stops it. So a process can be made to "die" before any one of its changes to the disk, or
-the disk to be "full" from any one of them on, within milliseconds and at the same place always.
+Before Python opens, renames or removes a file, it calls audit hooks, and a hook that raises
+prevents the change. So a process can "die" before any of its changes to the disk, or the disk can
+be "full" from any of them on, within milliseconds and always at the same place.
 """
 
 import errno
@@ -22,14 +22,14 @@ class Death(BaseException):
 
 
 class Injector:
-    """Counts changes below a directory, and fails from one of them on."""
+    """Counts changes below a directory, and makes them fail from one of them on."""
 
     def __init__(self) -> None:
         self.root: str | None = None
         self.count = 0
         self.fail_at = 0
         self.kind = ""
-        sys.addaudithook(self._hook)  # for the rest of this process; idle without a root
+        sys.addaudithook(self._hook)  # cannot be removed; does nothing without a root
 
     @property
     def failed(self) -> bool:
@@ -62,7 +62,7 @@ class Injector:
 
     @contextmanager
     def failing(self, root: Path, kind: str, at: int) -> Iterator[None]:
-        """Let every change below `root` fail, from the given one on."""
+        """Make every change below `root` fail, from the given one on."""
         self.root, self.kind, self.fail_at, self.count = str(root), kind, at, 0
         try:
             yield

@@ -1,4 +1,4 @@
-"""A benchmark that is killed again and again ends as one that never was; Ctrl-C ends it cleanly."""
+"""A benchmark that was killed many times ends like one never killed; Ctrl-C ends it cleanly."""
 
 import os
 import random
@@ -22,7 +22,7 @@ NAME = "mujoco-expert-context"
 MARK = f"IDAQ_TEST_{os.getpid()}"  # in the environment of every process that the tests start
 COMMAND = ("bench", "run", NAME, "--scale", "smoke", "--only", "focal", "--workers", "1")
 TABLE = ("bench", "table", NAME, "--scale", "smoke", "--only", "focal", "--format", "csv")
-MOMENTS = (  # what has just appeared when the process is killed, in the order of a benchmark
+MOMENTS = (  # the process is killed when this appears; in the order of a benchmark
     "data/.*.lock",
     "data/.*.tmp-*",
     "data/*.json",
@@ -36,7 +36,7 @@ MOMENTS = (  # what has just appeared when the process is killed, in the order o
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """The program with a tiny scale, as a process of its own."""
+    """Start the program with a tiny scale, as a process of its own."""
     command = [sys.executable, "-c", MAIN, *map(str, arguments)]
     root = Path(__file__).resolve().parents[2]
     return subprocess.Popen(
@@ -50,7 +50,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def orphans() -> list[Path]:
-    """Living processes that a command of these tests started, itself included."""
+    """Living processes that come from a command of these tests."""
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
@@ -61,14 +61,14 @@ def orphans() -> list[Path]:
 
 @pytest.fixture
 def whole(idaq: Program, tiny: None, tmp_path: Path) -> tuple[dict[str, bytes], Outcome]:
-    """A benchmark that nothing happened to: its results and its table."""
+    """The results and the table of an undisturbed benchmark."""
     place = tmp_path / "whole"
     assert idaq(*COMMAND, "--results", place).code == 0
     return numbers(place), idaq(*TABLE, "--results", place)
 
 
 def complete(idaq: Program, place: Path, whole: tuple[dict[str, bytes], Outcome]) -> None:
-    """Go on to the end, and compare."""
+    """Run the benchmark to the end, and compare."""
     outcome = finish(start(*COMMAND, "--results", place))
     assert outcome.code == 0, outcome.err
     assert numbers(place) == whole[0]
@@ -121,7 +121,7 @@ def test_an_interrupt_says_how_to_go_on(
     process = start(*COMMAND, "--results", place)
     while process.poll() is None and not list(place.glob("cells/*/train/*.safetensors")):
         time.sleep(0.001)
-    for _ in range(5):  # one that falls into a callback of JAX may get lost
+    for _ in range(5):  # one that arrives in a callback of JAX may get lost
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(20)

@@ -6,7 +6,7 @@ from tests.program import METHODS, RUN, Program, finish, results, start, tree
 
 
 def test_two_processes_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
-    """`run` was made in this process, its twin in another and elsewhere."""
+    """`run` was made in this process; its twin is made in another process and directory."""
     twin = tmp_path / "twin"
     outcome = finish(start(*RUN, "--seeds", "2", "--out", twin))
     assert outcome.code == 0, outcome.err

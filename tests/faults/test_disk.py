@@ -18,7 +18,7 @@ COMMAND = (*RUN, "--seeds", "1", "--resume")
 
 @contextmanager
 def mounted(place: Path, options: str) -> Iterator[None]:
-    """A file system of its own at `place`; skips where that is not allowed."""
+    """Mount a file system at `place`; skip the test if that is not allowed."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
     try:
@@ -28,7 +28,7 @@ def mounted(place: Path, options: str) -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()  # the traceback of an error may still hold arrays that are mapped
+        gc.collect()  # the traceback of an error may still hold memory-mapped arrays
         subprocess.run(["umount", str(place)], check=True)
 
 
@@ -40,7 +40,7 @@ def test_full_at_every_change_to_the_disk(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One clear message, nothing half written, and --resume goes on when there is space."""
-    # It takes as long as a run.
+    # asking git takes as long as a run
     monkeypatch.setattr("idaq.engine.provenance.git_state", lambda: None)
     whole = tmp_path / "whole"
     assert main([*COMMAND, "--out", str(whole)]) == 0
@@ -67,7 +67,7 @@ def test_full_at_every_change_to_the_disk(
 
 @pytest.mark.parametrize("size", ["4k", "16k", "60k", "100k", "140k", "160k", "180k", "200k"])
 def test_a_small_disk(idaq: Program, run: Path, tmp_path: Path, size: str) -> None:
-    """The same on a real file system, where a file is cut off anywhere."""
+    """The same on a real file system, where a file may be cut off anywhere."""
     disk = tmp_path / "disk"
     with mounted(disk, f"size={size}"):
         place = disk / "runs" / "small"
@@ -84,7 +84,7 @@ def test_a_small_disk(idaq: Program, run: Path, tmp_path: Path, size: str) -> No
 
 @pytest.mark.parametrize("files", [2, 3, 4])
 def test_a_disk_without_room_for_a_run(idaq: Program, tmp_path: Path, files: int) -> None:
-    """A run that cannot even begin leaves nothing, not even a directory."""
+    """A run that cannot begin leaves nothing, not even a directory."""
     disk = tmp_path / "disk"
     with mounted(disk, f"nr_inodes={files}"):
         outcome = idaq(*RUN, "--out", disk / "runs" / "small")
@@ -146,7 +146,7 @@ def test_a_place_that_cannot_be(idaq: Program, data: Path, place: str) -> None:
 
 
 def test_the_summary_cannot_be_printed(run: Path) -> None:
-    """/dev/full takes nothing; a pipe that is closed early is no mistake."""
+    """On a full device it fails with a message; a pipe that is closed early is no mistake."""
     program = [sys.executable, "-m", "idaq.cli", "report", str(run), "--json"]
     script = "import idaq.report.figures as f; f.write_figures = lambda run: []; "
     quick = [sys.executable, "-c", script + "import sys, idaq.cli; sys.exit(idaq.cli.main())"]

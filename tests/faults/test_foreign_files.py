@@ -1,4 +1,4 @@
-"""Files that are not idaq's, in and beside the directories that it works in: they stay."""
+"""Files that are not idaq's stay, in and beside the directories that it works in."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ DEAD = 999_999_999  # no process has that number
 
 
 def make(root: Path, *names: str) -> None:
-    """Files with something in them; directories where a name ends so."""
+    """Make files with something in them; a name that ends with a slash is a directory."""
     for name in names:
         file = root / name
         if name.endswith("/"):
@@ -28,7 +28,7 @@ def make(root: Path, *names: str) -> None:
 
 @pytest.mark.parametrize("name", [".bashrc", ".ssh/", ".git/", f".thesis.tmp-{DEAD}", ".lock"])
 def test_hidden_files_are_files(refused: Program, tmp_path: Path, data: Path, name: str) -> None:
-    """A fresh home is no empty directory, and a lock with something in it is not idaq's."""
+    """A directory with hidden files is not empty, and a lock with contents is not idaq's."""
     place = tmp_path / "home"
     make(place, name)
     names = (place, "no run directory", name.rstrip("/"), "--out")

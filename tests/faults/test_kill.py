@@ -1,4 +1,4 @@
-"""A run that is killed at any moment and resumed ends as one that never was."""
+"""A run that was killed at any moment and resumed ends like one never killed."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from tests.faults.injection import Death, injector
 from tests.program import RUN, Program, finish, results, start
 
 COMMAND = (*RUN, "--seeds", "2", "--resume")
-MOMENTS = (  # what has just appeared when the process is killed, in the order of a run
+MOMENTS = (  # the process is killed when this appears; in the order of a run
     "run.json",
     ".data.tmp-*",
     "data/metadata.json",
@@ -45,8 +45,8 @@ def kill(process: subprocess.Popen[str]) -> None:
 def test_killed_at_every_change_to_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dead before the first change, before the second, ..., until it gets through."""
-    # It takes as long as a run.
+    """Killed before the first change, before the second, ..., until the run completes."""
+    # asking git takes as long as a run
     monkeypatch.setattr("idaq.engine.provenance.git_state", lambda: None)
     command = [*RUN, "--seeds", "1", "--resume", "--out"]
     whole = tmp_path / "whole"
@@ -65,7 +65,7 @@ def test_killed_at_every_change_to_the_disk(
 
 
 def test_killed_again_and_again(run: Path, tmp_path: Path) -> None:
-    """Real kills of one run, in the middle of each of its stages."""
+    """Real kills of one run, in each of its stages."""
     place = tmp_path / "killed"
     for moment in MOMENTS[1::2]:
         kill_at(place, moment)
@@ -100,17 +100,17 @@ def test_killed_once(run: Path, tmp_path: Path, moment: str) -> None:
 
 
 def updates_done(run: Path) -> int:
-    """How far the checkpoint of seed 0 is."""
+    """The number of updates in the checkpoint of seed 0."""
     with safe_open(run / "train/seeds-000-000.safetensors", framework="np") as file:
         return int(json.loads(file.metadata()["idaq"])["updates_done"])
 
 
 @pytest.mark.parametrize("cut", [1, 30, 10_000])
 def test_lines_of_metrics_cut_off(idaq: Program, run: Path, tmp_path: Path, cut: int) -> None:
-    """Lines after the checkpoint are lost or half written; they are written again."""
+    """Lines after the checkpoint that are lost or half written are written again."""
     place = tmp_path / "killed"
     metrics = place / "seeds/seed-000/metrics.jsonl"
-    for moment in range(1, 1000):  # until it has logged something after a checkpoint
+    for moment in range(1, 1000):  # until something is logged after a checkpoint
         with pytest.raises(Death), injector.failing(place, "death", at=moment):
             main([*COMMAND, "--out", str(place)])
         if "seeds-000-000" in str(list(place.glob("train/seeds*"))):
@@ -124,7 +124,7 @@ def test_lines_of_metrics_cut_off(idaq: Program, run: Path, tmp_path: Path, cut:
 
 
 def test_a_checkpoint_left_behind_is_cleared_away(idaq: Program, run: Path) -> None:
-    """Killed after the agents were written and before the checkpoint was removed."""
+    """As after a kill between writing the agents and removing the checkpoint."""
     before = results(run)
     (run / "train").mkdir()
     (run / "train" / "seeds-000-000.safetensors").write_bytes(b"x")

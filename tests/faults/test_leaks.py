@@ -1,4 +1,4 @@
-"""No leak: agents know nothing of test tasks, adapters nothing of which task they are in."""
+"""No leak: agents know nothing about test tasks, and adapters do not know the task."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ from tests.program import (
 
 @dataclass(frozen=True)
 class Permuted(PointRobot):
-    """Point-Robot whose metadata names other goals than its dynamics have."""
+    """Point-Robot whose `task_params` are not the goals of its dynamics."""
 
     @property
     def task_params(self) -> NDArray[np.float32]:
@@ -37,14 +37,14 @@ class Permuted(PointRobot):
 
 
 def train(idaq: Program, data: Path, out: Path) -> dict[str, str]:
-    """Train one seed; the contents of what it leaves."""
+    """Train one seed, and return the contents of its files."""
     outcome = idaq("train", "--data", data, "--out", out, "--seeds", "1", *TRAINING)
     assert outcome.code == 0, outcome.err
     return results(out / "seeds")
 
 
 def adapt(idaq: Program, run: Path) -> dict[str, str]:
-    """Adapt with every method; the contents of the results."""
+    """Adapt with every method, and return the contents of the results."""
     for method in METHODS:
         outcome = idaq("adapt", run, "--method", method, *EPISODES)
         assert outcome.code == 0, outcome.err
@@ -52,14 +52,14 @@ def adapt(idaq: Program, run: Path) -> dict[str, str]:
 
 
 def rows_of(data: Path, tasks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which rows of a dataset belong to tasks."""
+    """Which rows of a dataset belong to these tasks."""
     arrays = arrays_of(data)
     lengths = np.diff(arrays["episode_offsets"])
     return np.repeat(np.isin(arrays["episode_task"], tasks), lengths)
 
 
 def spoil(data: Path, rows: NDArray[np.bool_]) -> None:
-    """Put finite garbage into some rows, as large as numbers get without being extreme."""
+    """Put large but finite garbage into some rows."""
     arrays, rng = arrays_of(data), np.random.default_rng(0)
     for name in ("observations", "actions", "rewards", "next_observations"):
         garbage = 1e6 * rng.normal(size=arrays[name].shape)
@@ -95,7 +95,7 @@ def test_data_of_test_tasks_leaves_no_trace_in_agents(
 
 
 def test_adaptation_reads_no_data(idaq: Program, data: Path, tmp_path: Path) -> None:
-    """Only expert context does."""
+    """Only expert context reads it."""
     train(idaq, data, tmp_path / "run")
     shutil.rmtree(data)
     adapted = ("adapt", tmp_path / "run", "--method", METHODS[0], *EPISODES)
@@ -106,7 +106,7 @@ def test_adaptation_reads_no_data(idaq: Program, data: Path, tmp_path: Path) -> 
 
 
 def test_data_of_training_tasks_does(idaq: Program, data: Path, tmp_path: Path) -> None:
-    """The test above would notice: one training task's data changes normaliser and prior."""
+    """Data of one training task does leave a trace, so the test of test tasks would notice."""
     agents = train(idaq, data, tmp_path / "a")
     spoil(data, rows_of(data, split_tasks(NUM_TASKS, 0).train[:1]))
     assert train(idaq, data, tmp_path / "b") != agents

@@ -22,7 +22,7 @@ def test_two_processes_and_an_interrupt(idaq: Program, tmp_path: Path) -> None:
         while process.poll() is None and not list(place.glob("train/*.safetensors")):
             time.sleep(0.01)
         second = idaq(*endless)
-        for _ in range(5):  # one that falls into a callback of JAX may get lost
+        for _ in range(5):  # one that arrives in a callback of JAX may get lost
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(20)
@@ -47,7 +47,7 @@ def test_a_directory_in_use(refused: Program, run: Path, tmp_path: Path) -> None
 
 
 def test_the_slower_of_two_starts(idaq: Program, tmp_path: Path) -> None:
-    """Both see no run, one begins; the other neither changes nor removes anything."""
+    """Both see no run, and one begins; the other one changes and removes nothing."""
     place = RunDir(tmp_path / "run")
     with place.locked():
         before = tree(tmp_path)
@@ -61,7 +61,7 @@ def test_the_slower_of_two_starts(idaq: Program, tmp_path: Path) -> None:
 def test_interrupted_and_resumed(
     idaq: Program, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C during adaptation; what is there stays, and --resume adds the rest."""
+    """After Ctrl-C during adaptation, finished results stay, and --resume adds the rest."""
     place, calls = tmp_path / "new", []
 
     def interrupted(*arguments: Any) -> Any:

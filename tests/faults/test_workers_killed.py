@@ -1,4 +1,4 @@
-"""Runs whose simulators are in worker processes: deaths and Ctrl-C, and nobody left behind."""
+"""Runs with simulators in worker processes: deaths and Ctrl-C, and no process is left."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from idaq.envs import FAMILIES
 from tests.host_fakes import Walk, all_gone, await_pids, is_alive, pids_in
 from tests.program import JOB, Outcome, Program, finish, results
 
-# A set of ML1 in name: the preset is there, and the simulator is quick.
+# Sets of ML1 in name only: they have a preset, and here a quick simulator.
 NAME, OTHER = "ml1/push", "ml1/reach"
 COMMAND = ("run", NAME, *JOB, "--methods", "idaq-return", "expert-context", "--seeds", "1")
-COLLECTED = 20  # episodes: two of each of ten tasks
-ADAPTED = 2 * 4 + 2 * 1  # and then: two test tasks, and four episodes or one
+COLLECTED = 20  # episodes: two for each of ten tasks
+ADAPTED = 2 * 4 + 2 * 1  # then two test tasks, with four episodes and with one
 
 PROGRAM = """
 import signal, sys
@@ -41,7 +41,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the simulators say what they run, in this process's runs too."""
+    """The file in which simulators log their episodes, also in runs of this process."""
     file = tmp_path / "log"
     monkeypatch.setitem(
         FAMILIES.added, NAME, Walk(num_tasks=10, log=str(file), seconds=0.01, name=NAME)
@@ -54,7 +54,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path, log: Path) -> Start:
-    """Run a command as a process of its own, in a group of its own as a shell does it."""
+    """Start a command in a process group of its own, as a shell does."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
 
@@ -65,7 +65,7 @@ def start(tmp_path: Path, log: Path) -> Start:
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "COLUMNS": "100",
-                "TMPDIR": str(tmp_path),  # one that is killed cannot clear away what it leaves
+                "TMPDIR": str(tmp_path),  # a killed process cannot remove what it leaves
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -78,7 +78,7 @@ def start(tmp_path: Path, log: Path) -> Start:
 
 @pytest.fixture
 def expected(idaq: Program, log: Path, tmp_path: Path) -> dict[str, str]:
-    """What an undisturbed run with one worker leaves."""
+    """The results of an undisturbed run with one worker."""
     outcome = idaq(*COMMAND, "--workers", "1", "--out", tmp_path / "whole")
     assert outcome.code == 0, outcome.err
     assert len(pids_in(log)) == COLLECTED + ADAPTED
@@ -91,7 +91,7 @@ def expected(idaq: Program, log: Path, tmp_path: Path) -> dict[str, str]:
 def test_workers_killed_during_a_run(
     idaq: Program, log: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
-    """One while it collects and one while it adapts; it takes longer, and that is all."""
+    """One during collection and one during adaptation; the results do not change."""
 
     def kill() -> None:
         for moment in (5, COLLECTED + 8):
@@ -111,7 +111,7 @@ def test_workers_killed_during_a_run(
 def test_the_program_killed_and_resumed(
     idaq: Program, start: Start, log: Path, tmp_path: Path, expected: dict[str, str]
 ) -> None:
-    """Its workers end with it; what they had collected for a dataset is dropped."""
+    """Its workers end with it; an unfinished dataset is dropped."""
     place = tmp_path / "killed"
     command = (*COMMAND, "--workers", "2", "--resume", "--out", place)
     process = start(*command)
@@ -127,8 +127,8 @@ def test_the_program_killed_and_resumed(
 
 
 def interrupted(process: subprocess.Popen[str]) -> Outcome:
-    """Ctrl-C on a terminal reaches the whole group of processes."""
-    for _ in range(5):  # one that falls into a callback of JAX may get lost
+    """Press Ctrl-C: as on a terminal, it reaches the whole group of processes."""
+    for _ in range(5):  # one that arrives in a callback of JAX may get lost
         os.killpg(process.pid, signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(20)
@@ -153,7 +153,7 @@ def spawned_by(pid: int) -> list[int]:
 
 
 def listens(pid: int) -> bool:
-    """Whether Python has set its handler of Ctrl-C in a process, which is early in its start."""
+    """Whether Python has set its Ctrl-C handler in a process, which it does early."""
     status = Path(f"/proc/{pid}/status").read_text()
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught, 16) & 1 << (signal.SIGINT - 1))
@@ -163,7 +163,7 @@ def listens(pid: int) -> bool:
 def test_an_interrupt_while_workers_start(
     start: Start, log: Path, tmp_path: Path, started: Callable[[int], bool]
 ) -> None:
-    """In the middle of starting one, and before one has read a line of the program."""
+    """While one is being started, and before one has run a line of the program."""
     process = start(*COMMAND, "--workers", "2", "--out", tmp_path / "run")
     end = time.monotonic() + 60
     while not any(map(started, workers := spawned_by(process.pid))):
@@ -185,7 +185,7 @@ def test_an_interrupt_while_workers_work(start: Start, log: Path, tmp_path: Path
 
 
 def test_an_interrupt_of_several_families(start: Start, log: Path, tmp_path: Path) -> None:
-    """One trains for ever while the other's data is collected."""
+    """One trains without end while the other's data is collected."""
     command = ("run", NAME, OTHER, *COMMAND[2:], "--updates", "100000000")
     place = tmp_path / "runs"
     process = start(*command, "--workers", "1", "--out", place)

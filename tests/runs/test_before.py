@@ -1,8 +1,8 @@
-"""Run directories made by the version before this one: read, resumed, adapted, reported.
+"""Run directories made by an earlier version are read, resumed, adapted and reported.
 
-`before/finished` and `before/killed` are of one command, with preset `default` on tiny networks;
-the second one was stopped after four of its five updates. `before/macaw` set its fine-tuning where
-it was set then. They were made by the code at commit 06670f1.
+`before/finished` and `before/killed` come from one command, with preset `default` and tiny
+networks; the second was stopped after four of its five updates. `before/macaw` has the settings of
+fine-tuning where they were at the time. All were made by the code at commit 06670f1.
 """
 
 import json
@@ -36,7 +36,7 @@ RUN = ("run", "point-robot", "--seeds", 1, "--updates", 5, "--set", *NETWORKS, *
 
 @pytest.fixture
 def before(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A copy of one of them."""
+    """A copy of one of these directories."""
     return Path(shutil.copytree(BEFORE / str(request.param), tmp_path / str(request.param)))
 
 
@@ -96,7 +96,7 @@ def test_settings_that_have_moved_are_found(idaq: Program, before: Path) -> None
 
 @pytest.mark.parametrize("before", ["macaw"], indirect=True)
 def test_a_run_with_settings_that_have_moved_is_resumed(idaq: Program, before: Path) -> None:
-    """By the command of then, word for word."""
+    """By exactly the command that started it then."""
     settings = (
         *("algorithm.hidden=[8]", "algorithm.code_dim=4", "algorithm.meta_batch_size=2"),
         *("algorithm.inner_batch_size=4", "algorithm.outer_batch_size=4"),

@@ -1,4 +1,4 @@
-"""Several jobs at a time: one that fails stops no other, and its error is not lost."""
+"""Several jobs at a time: a job that fails does not stop the others, and its error is not lost."""
 
 import json
 import shutil
@@ -24,13 +24,13 @@ from idaq.storage.dataset import Dataset
 from tests.host_fakes import InlinePool, Walk
 from tests.program import RUN, results
 
-NAMES = ("ml1/push", "ml1/reach", "ml1/sweep")  # in name: the preset is there
+NAMES = ("ml1/push", "ml1/reach", "ml1/sweep")  # in name only, for their preset
 METHODS = ("idaq-return", "expert-context")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _simulators() -> Iterator[None]:
-    """Quick simulators under real names, in this process."""
+    """Quick simulators under the names of real families, run in this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name in NAMES:
             patch.setitem(FAMILIES.added, name, Walk(num_tasks=10, name=name))
@@ -40,7 +40,7 @@ def _simulators() -> Iterator[None]:
 
 
 def small() -> RunConfig:
-    """A configuration as small as the command line's tests have it."""
+    """A configuration as small as in the tests of the command line."""
     config = resolve("default", NAMES[0])
     settings = [word for word in RUN if "=" in word]
     settings += ["train.num_updates=3", "adapt.num_reference_episodes=2"]
@@ -58,7 +58,7 @@ def job(place: Path, name: str, **changes: Any) -> Job:
 
 @pytest.fixture(scope="module")
 def whole(_simulators: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every job alone; not to be changed."""
+    """Every job run alone; tests must not change it."""
     place = tmp_path_factory.mktemp("whole")
     for name in NAMES:
         run_jobs([job(place, name)], quiet=True)
@@ -98,7 +98,7 @@ def test_summaries_come_in_order(tmp_path: Path, whole: Path) -> None:
 def test_training_that_diverges(
     tmp_path: Path, whole: Path, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the job stands; the agents are trained and then found to be of no use."""
+    """At any place in the list; the agents are trained before the failure is found."""
 
     def train(run: Run, dataset: Dataset, *rest: Any) -> None:
         train_stage.train(run, dataset, *rest)
@@ -117,7 +117,7 @@ def test_training_that_diverges(
 
 @pytest.mark.parametrize("failing", [NAMES[0], NAMES[1]])
 def test_a_damaged_dataset(tmp_path: Path, whole: Path, failing: str) -> None:
-    """Found before its training; the next one's data is collected all the same."""
+    """The damage is found before training; the next job's data is still collected."""
     shutil.copytree(whole / failing, tmp_path / failing)
     data = tmp_path / failing / "data" / "rewards.npy"
     data.write_bytes(data.read_bytes()[:-1] + b"\x00\x01")
@@ -129,7 +129,7 @@ def test_a_damaged_dataset(tmp_path: Path, whole: Path, failing: str) -> None:
 
 
 def test_an_adaptation_that_fails(tmp_path: Path, whole: Path) -> None:
-    """Results of other options are in the way of the first job's second method."""
+    """The first job's second method finds results of other options in its place."""
     failing = NAMES[0]
     in_the_way = tmp_path / "jobs" / failing / "adapt" / METHODS[1] / "config.json"
     jobs = [job(tmp_path / "jobs", name) for name in NAMES]
@@ -146,7 +146,7 @@ def test_an_adaptation_that_fails(tmp_path: Path, whole: Path) -> None:
 
 
 def test_a_resumed_job_completes(tmp_path: Path, whole: Path) -> None:
-    """After the mistake is gone: only what is missing is computed."""
+    """Once the cause of the failure is gone, only what is missing is computed."""
     failing = NAMES[1]
     jobs = [job(tmp_path / "jobs", name) for name in NAMES]
     place = tmp_path / "jobs" / failing / "data"
@@ -164,7 +164,7 @@ def test_a_resumed_job_completes(tmp_path: Path, whole: Path) -> None:
 
 
 def test_mistakes_that_show_at_once_stop_all(tmp_path: Path) -> None:
-    """Nothing is begun where one job cannot be."""
+    """If one job cannot start, none does."""
     jobs = [job(tmp_path, NAMES[0]), job(tmp_path, NAMES[1], methods=("posteror",))]
     with pytest.raises(IdaqError, match="Did you mean 'posterior'"):
         run_jobs(jobs)
@@ -175,7 +175,7 @@ def test_mistakes_that_show_at_once_stop_all(tmp_path: Path) -> None:
 
 
 def test_a_bug_ends_everything_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no mistake of the user's is not put off, and no thread is left."""
+    """Only mistakes of the user are put off; and no thread is left."""
 
     def broken(*arguments: Any) -> Any:
         raise ArithmeticError("a bug")

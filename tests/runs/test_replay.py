@@ -1,4 +1,4 @@
-"""Replays: the very episodes of the results, and where MuJoCo can draw them."""
+"""Replays: exactly the episodes of the results, and how MuJoCo draws them."""
 
 import os
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ def test_what_works_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_camera_sees_the_robot_move() -> None:
-    """The table is in the lower half, which it would not be in a picture upside down."""
+    """The table is in the lower half, so the picture is not upside down."""
     pytest.importorskip("metaworld")
     try:
         gl = replay._offscreen_gl(os.environ.get("MUJOCO_GL"))
@@ -84,7 +84,7 @@ def test_the_camera_sees_the_robot_move() -> None:
     red, green, blue = before[200:300, 100:].mean(axis=(0, 1))
     assert red > green > blue  # wood
     red, green, blue = before[:40, 250:].mean(axis=(0, 1))
-    assert abs(red - blue) < 15  # nothing but grey far away
+    assert abs(red - blue) < 15  # only grey in the distance
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A run is opened once: its own family, one manifest, one algorithm, one look at the data."""
+"""A run is opened once: its family, one manifest, one algorithm, one look at the data."""
 
 import json
 from collections import Counter
@@ -44,7 +44,7 @@ def no_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small() -> RunConfig:
-    """Tiny networks and a few updates, of no family in particular."""
+    """Tiny networks and a few updates, for any family."""
     config = resolve("default", "point-robot")
     settings = [word for word in NETWORKS if "=" in word]
     settings += ["train.num_updates=4", "train.checkpoint_every_updates=1"]
@@ -54,12 +54,12 @@ def small() -> RunConfig:
     return config
 
 
-# --- A family that is nowhere registered ----------------------------------------------------
+# --- A family that is not registered --------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, compile_cache: Path) -> Path:
-    """The whole main job on such a family; not to be changed."""
+    """A whole run on such a family; tests must not change it."""
     place = tmp_path_factory.mktemp("mine") / "run"
     summary = run_all(place, MINE, config=small(), methods=METHODS, trajectories=2, **QUIET)
     assert [row["method"] for row in summary["rows"]] == list(METHODS)
@@ -76,7 +76,7 @@ def test_a_family_of_ones_own_is_nowhere_registered(whole: Path) -> None:
 
 
 def test_its_job_is_resumed(whole: Path, tmp_path: Path) -> None:
-    """Stopped in the middle of training, and again while it adapts."""
+    """After a stop in the middle of training, and another during adaptation."""
     run = RunDir(tmp_path / "run")
     job: dict[str, Any] = {"config": small(), "methods": METHODS, "trajectories": 2, **QUIET}
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +98,7 @@ def _interrupted(*arguments: Any) -> Any:
 
 
 def _stopped_after(updates: int) -> Callable[..., Any]:
-    """Training that is interrupted when that many updates are done."""
+    """Training that is interrupted after that many updates."""
     original: Callable[..., Any] = train.train_group
 
     def stopping(*arguments: Any) -> Any:
@@ -118,7 +118,7 @@ def test_its_stages_one_by_one(whole: Path, tmp_path: Path) -> None:
     collect(MINE, tmp_path / "logs", trajectories=2)
     run = train_all(str(tmp_path / "run"), tmp_path / "logs", family=MINE, config=small(), **QUIET)
     assert run.family is MINE
-    adapt_all(run, METHODS[0])  # the run that is held knows its family
+    adapt_all(run, METHODS[0])  # this object knows its family
     for method in METHODS[1:]:
         summary = adapt_all(str(tmp_path / "run"), method, family=MINE)
     assert [row["method"] for row in summary["rows"]] == list(METHODS)
@@ -186,7 +186,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return read_text(self, *arguments, **options)
 
     def verifying(file: Path) -> str:
-        if ".tmp-" not in str(file):  # there it is written, and hashed for the first time
+        if ".tmp-" not in str(file):  # else it is being written, and hashed for the first time
             seen[f"verified {file.name}"] += 1
         return file_hash(file)
 
@@ -202,7 +202,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_one_command_looks_at_everything_once(tmp_path: Path, counts: Counter[str]) -> None:
-    """With its figures, from nothing; and once more, when everything is there."""
+    """Starting from nothing, and again when everything is there."""
     command = [*RUN, "--seeds", "2", "--out", str(tmp_path / "run")]
     for options in ([], ["--resume"]):
         counts.clear()
@@ -234,7 +234,7 @@ def test_adapting_and_reporting_open_a_run_once(
 
 
 def test_the_manifest_is_written_as_ever(whole: Path) -> None:
-    """Key by key, in order: directories and benchmarks are named by a hash of the identity."""
+    """Every key, in order: a benchmark names its directories by a hash of the identity."""
     manifest = json.loads((whole / "run.json").read_text())
     assert list(manifest) == ["format_version", "identity", "provenance"]
     assert list(manifest["identity"]) == [

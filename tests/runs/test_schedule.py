@@ -1,4 +1,4 @@
-"""Work whose stages overlap: the order, errors that stay where they are, and bugs that do not."""
+"""Work whose stages overlap: the order, errors that end one piece, and bugs that end all."""
 
 import threading
 from concurrent.futures import CancelledError
@@ -10,7 +10,7 @@ from idaq.runs.schedule import run_overlapping
 
 
 class Pool:
-    """Something to close; what waits for it gives up then."""
+    """Something to close; then whatever waits for it gives up."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()
@@ -20,7 +20,7 @@ class Pool:
 
 
 class Piece:
-    """Work that notes what it does, and where."""
+    """Work that logs what it does, and in which thread."""
 
     def __init__(self, name: str, log: list[tuple[str, str, str]], fails: str = "") -> None:
         self.name, self.log, self.fails = name, log, fails
@@ -129,7 +129,7 @@ def test_what_settling_raises_ends_everything(stage: str, num: int) -> None:
 
 
 def test_an_interrupt_closes_the_pool_before_it_waits_for_threads() -> None:
-    """What the threads are waiting for is the pool; the one that had not begun never does."""
+    """The threads wait for the pool; work that has not begun never begins."""
     log: list[tuple[str, str, str]] = []
     pool: Any = Pool()
 

@@ -39,7 +39,7 @@ def test_score_fails_under_a_mutated_constant() -> None:
 
 
 def test_cap_is_per_seed_and_after_averaging_tasks() -> None:
-    """Means 1200, 1000, 1100 of 1100: only the first is capped, tasks above 1 still count."""
+    """Means of 1200, 1000, 1100 over 1100: only the first is capped; tasks above 1 still count."""
     np.testing.assert_allclose(capped_score(RETURNS, REFERENCE), [1.0, 10.0 / 11.0, 1.0])
     task_by_task = np.minimum(RETURNS / REFERENCE, 1.0).mean(axis=1)
     assert not oracles.agree(capped_score(RETURNS, REFERENCE), task_by_task)

@@ -18,7 +18,7 @@ from tests.fakes import write_manifest
 
 
 def run_with(place: Path, seeds: int, results: dict[str, list[int]]) -> RunDir:
-    """A run with results of some seeds by method."""
+    """A run with results of some seeds for each method."""
     run = RunDir(place)
     write_manifest(run, "point-robot")
     write_json(run.groups_file, [[seed] for seed in range(seeds)])

@@ -1,4 +1,4 @@
-"""What is saved in summary.json outlives the results that it was computed from."""
+"""What is saved in summary.json stays when the results it was computed from are gone."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ __all__ = ["data", "idaq", "no_figures", "run"]
 
 
 def make(place: Path) -> RunDir:
-    """Two methods, one of which has a name of its own."""
+    """A run with results of two methods, one of them under a name of its own."""
     made = made_run(place, finals=[[7.0], [22.0]], tasks=[[0], [1]], success=[[1], [0]], data=DATA)
     shutil.copytree(made.adapt(METHOD), made.adapt("mine"))
     summarise(made)
@@ -82,7 +82,7 @@ def test_seeds_that_are_gone(tmp_path: Path) -> None:
 
 
 def test_results_of_other_seeds_are_not_mixed(tmp_path: Path) -> None:
-    """One method's results are gone, and the other has more seeds than were saved."""
+    """One method's results are gone, and the other one has more seeds than the saved summary."""
     made = make(tmp_path)
     before = saved(made)
     shutil.rmtree(made.adapt("mine"))
@@ -93,7 +93,7 @@ def test_results_of_other_seeds_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_what_can_be_computed_again_gives_way(tmp_path: Path) -> None:
-    """More seeds were trained; the results of those before are all there."""
+    """More seeds were trained, and all earlier results are there: the saved rows are replaced."""
     made = make(tmp_path)
     shutil.copy(made.result_file(METHOD, 0), made.result_file(METHOD, 2))
     write_json(made.groups_file, [[0], [1], [2]])

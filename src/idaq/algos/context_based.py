@@ -347,7 +347,7 @@ def make_context_based(entry: AnyObjective, config: ContextConfig, spec: Spec) -
 
 
 def algorithm_of(entry: AnyObjective) -> AlgorithmEntry[Any, ContextBased]:
-    """The algorithm that an objective makes."""
+    """The entry of an objective's algorithm."""
     return AlgorithmEntry(
         name=entry.name,
         label=entry.label,
@@ -369,9 +369,10 @@ def algorithms() -> list[AlgorithmEntry[Any, ContextBased]]:
 
 
 def shared_preset(entry: AnyObjective, preset: str, traits: Traits) -> RunConfig:
-    """What context-based algorithms have in common, around an objective.
+    """The preset that context-based algorithms share, for one objective.
 
-    A learner without a critic gives way to TD3+BC of the same size where the objective needs one.
+    If the objective needs a critic and the preset's learner has none, TD3+BC of the same size
+    takes its place.
     """
     settings = context_settings(preset, traits)
     learner = settings.get("learner")

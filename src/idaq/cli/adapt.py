@@ -20,7 +20,7 @@ from idaq.cli.output import print_json, print_table, say, say_what_is_missing
 from idaq.errors import IdaqError
 from idaq.settings import AdaptConfig
 
-ADAPT_SETTINGS = {  # of options whose name is not the setting's own
+ADAPT_SETTINGS = {  # of options that are named differently
     "n_r": "num_reference_episodes",
     "n_i": "num_iterative_episodes",
     "k": "keep_percent",
@@ -47,8 +47,8 @@ class Adaptation:
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
     iterate: NextSearch = None
-    """Iterative episodes run the `posterior`; or once that repeats, the `untried` hypothesis
-    nearest to the best; or, with `search`, as long as nothing resembles the logs, the farthest."""
+    """Iterative episodes run the `posterior`; with `untried`, once that repeats, the untried
+    hypothesis nearest to the best; with `search`, the farthest until one resembles the logs."""
     accept: RunAccept = None
     """When an iterative episode joins the context."""
     final: RunFinal = None

@@ -1,4 +1,4 @@
-"""`idaq bench list | run | status | table | speed`: parse, call, print."""
+"""`idaq bench list | run | status | table | figure | speed`: parse, call, print."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class _Selection:
     name: Name
     """The experiment (see `idaq bench list`)."""
     results: Results = DEFAULT_RESULTS
-    """Where results are kept, of all experiments."""
+    """Where the results of all experiments are kept."""
     scale: Annotated[ScaleName | None, unset_choice(ScaleName, DEFAULT_SCALE)] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
     only: Annotated[str | None, unset("PATTERN", "all")] = None
@@ -83,7 +83,7 @@ class _Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class _Reading(_Selection):
-    """Of what has been done; without a scale, that of which most has been."""
+    """A selection of results; without --scale, at the scale that has most of them."""
 
     scale: Annotated[ScaleName | None, unset_choice(ScaleName, "the one with results")] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
@@ -101,7 +101,7 @@ class _Reading(_Selection):
 
         try:
             cells = self.cells_at(scale)
-        except IdaqError:  # it has no cell that matches
+        except IdaqError:  # no cell matches
             return 0
         return sum(status_of(self.results, cell).parts for cell in cells)
 
@@ -265,7 +265,7 @@ class BenchSpeed:
         if self.updates < 1:
             raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
         if self.out is not None:
-            check_output(self.out, SPEED)  # before what takes minutes
+            check_output(self.out, SPEED)  # before minutes of measuring
         result = {**SPEED_MARK, **measure(self.updates)}
         if self.out is not None:
             with output_file(self.out, SPEED) as temporary:

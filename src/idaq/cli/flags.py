@@ -1,6 +1,6 @@
-"""What the library says of arguments, in the words of the command line.
+"""What the library says about arguments, in the words of the command line.
 
-Errors of the library name arguments and settings in backticks, as Python has them: `resume=True`,
+Errors of the library name arguments and settings in backticks, as in Python: `resume=True`,
 `seeds.count`. Whoever typed a command knows them as options: --resume, --seeds.
 """
 
@@ -23,7 +23,7 @@ ARGUMENT = re.compile(r"`([a-z]\w*(?:\.\w+)*)(?:=([^`]*))?`")
 POSITIONAL = get_args(Positional[str])[1]
 ELSEWHERE = (Train, Adapt, Collect, Behaviour)  # a remedy may name an option of another command
 SETTINGS = tuple(f"{field.name}." for field in fields(RunConfig))
-RENAMED = {  # arguments and settings whose option has another name; the first that a command has
+RENAMED = {  # arguments and settings under other names; the first that the command has counts
     "directory": ("out", "run_directory", "results"),
     "task": ("video_task",),
     "seeds.count": ("seeds",),
@@ -39,7 +39,7 @@ RENAMED = {  # arguments and settings whose option has another name; the first t
 
 
 def in_flags(text: str, command: Any = None) -> str:
-    """A text of the library for whoever gave that command."""
+    """A text of the library, for the user of that command."""
     given = [] if command is None else [getattr(command, "command", command)]  # of `idaq bench`
     options = [dict(_options(each)) for each in (*given, *ELSEWHERE)]
 
@@ -74,7 +74,7 @@ def _typed(option: str, value: str | None) -> str:
 
 
 def _as_json(value: str) -> str:
-    """Python's word for a value as settings are given."""
+    """A Python literal as JSON, which is how settings are given; other text as it is."""
     try:
         return json.dumps(literal_eval(value))
     except (SyntaxError, ValueError):

@@ -20,7 +20,7 @@ def unset_choice(choices: Any, default: str) -> Any:
 
 
 def hinted(metavar: str, hint: Callable[[], str]) -> Any:
-    """The same where the hint names entries of a registry, which only the help loads."""
+    """The same with a hint that names entries of a registry; only the help loads them."""
     return arg(metavar=metavar, help_behavior_hint=lambda _: f"({hint()})")
 
 
@@ -31,7 +31,7 @@ def _default_algorithm() -> str:
 
 
 def _searches(stage: str) -> Callable[[], str]:
-    """Those that serve a stage, `first` or `next`."""
+    """A hint that names the searches for a stage, `first` or `next`."""
 
     def names() -> str:
         from idaq.adapt.search import SEARCHES

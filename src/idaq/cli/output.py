@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def say(message: str) -> None:
-    """To stderr, for whoever watches."""
+    """Print to stderr, for people to read."""
     print(message, file=sys.stderr)
 
 
@@ -20,21 +20,21 @@ def print_json(value: Any) -> None:
 
 
 def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    """A table of rows that have the same keys."""
+    """Print a table of rows that have the same keys."""
     from idaq.report.tables import plain_table
 
     Console().print(plain_table(title, rows))
 
 
 def print_table(summary: dict[str, Any]) -> None:
-    """The table of a run."""
+    """Print the table of a run."""
     from idaq.report.tables import summary_table
 
     Console().print(summary_table(summary))
 
 
 def say_what_is_missing(run: "Run", summary: dict[str, Any]) -> None:
-    """Which results a summary lacks, and how to complete them."""
+    """Say which results are gone or incomplete, and what to do about it."""
     from idaq.runs.summary import without_results
 
     for name in without_results(run):

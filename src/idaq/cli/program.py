@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Every command has its twin in `idaq.runs.api`.
+"""The command line: parse, call, print.
 
 What was asked for goes to stdout; progress, hints and errors go to stderr.
 """
@@ -40,8 +40,8 @@ Command = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the program.
 
-    0 when it did what was asked, 1 when the theory did not come out as it should, 2 for a mistake
-    in the input.
+    Returns 0 when it did what was asked, 1 when the theory did not come out as it should, 2 for an
+    error that it explained, 130 when it was interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -17,7 +17,7 @@ class Report:
     """Print a run's results and draw its figures again, or make a page of many runs."""
 
     directories: Directories = ()
-    """Run directories; with --html or --serve also what holds them, e.g. runs/bench."""
+    """Run directories; with --html or --serve also directories that hold runs, e.g. runs/bench."""
     html: Annotated[Path | None, unset("FILE", "none")] = None
     """Write one self-contained page of all runs: tables, figures, an adaptation explorer."""
     serve: Flag = False

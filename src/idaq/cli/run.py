@@ -101,7 +101,7 @@ class Run(Training):
 
 
 def _all_in_one(errors: dict[str, IdaqError], num_jobs: int) -> IdaqError:
-    """The errors of some families as one."""
+    """One error for all families that failed."""
     if num_jobs == 1:
         (error,) = errors.values()
         return error

@@ -46,8 +46,9 @@ def theory(
 ) -> int:
     """Check the paper's statements.
 
-    Returns 0 when every check came out as it should: what is false as printed fails, anything else
-    holds or is vacuous. A mistake in the arguments raises an IdaqError that says what to do.
+    Returns 0 when every check came out as it should, else 1: a statement that is false as printed
+    fails, any other holds or is vacuous. A mistake in the arguments raises an IdaqError that says
+    what to do.
     """
     v_range = parse_v(v)
     if figure is not None:

@@ -1,4 +1,4 @@
-"""`idaq theory` as a command; `idaq.cli.theory` loads what it needs."""
+"""The options of `idaq theory`; the heavy imports are in `idaq.cli.theory`."""
 
 from dataclasses import dataclass
 from pathlib import Path

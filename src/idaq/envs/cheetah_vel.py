@@ -34,7 +34,7 @@ OBS_DIM, ACTION_DIM = 17, 6
 CONTROL_COST = 0.05
 FRAME_SKIP = 5  # MuJoCo's steps of 0.01 s in one step of the environment
 START_NOISE = 0.1
-CAMERA, FRAME_SIZE = "track", 320  # the model's own camera, which follows; pixels of a side
+CAMERA, FRAME_SIZE = "track", 320  # the model's own camera, which follows it; pixels of a side
 
 
 def target_velocities() -> NDArray[np.float32]:

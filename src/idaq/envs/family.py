@@ -5,7 +5,7 @@ Its functions take a task by *index*; `task_params`, what differs between the ta
 for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
 
 A family may say what it is like (`traits`), so that presets, tables and settings fit it; nothing is
-guessed from its name. One that has neither JAX functions nor a simulator can be trained on.
+guessed from its name. One with neither JAX functions nor a simulator can be trained on from logs.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Simulator: TypeAlias = gymnasium.Env[AnyArray, AnyArray]
 
-Info = dict[str, Any]  # what a simulator reports beside a step
+Info = dict[str, Any]  # what a simulator reports with every reset and step
 
 MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 class TaskFamily(Protocol):
-    """A named set of tasks: what is common to both kinds. Instances are hashable."""
+    """A named set of tasks: what all kinds have in common. Instances are hashable."""
 
     @property
     def name(self) -> str: ...
@@ -128,15 +128,15 @@ class HostFamily(TaskFamily, Protocol):
 
 
 class ScriptedHostFamily(HostFamily, Protocol):
-    """A simulator whose behaviour policy is written down, not learned."""
+    """A simulator whose behaviour policy is scripted, not learned."""
 
     def make_expert(self, env: "Simulator") -> Expert:
-        """The behaviour policy of whatever task that simulator is on."""
+        """The behaviour policy of whichever task that simulator is on."""
         ...
 
 
 def is_family(thing: object) -> bool:
-    """Whether something is a task family; one without an environment is."""
+    """Whether something is a task family; one without an environment is, too."""
     needed = ("name", "version", "spec", "num_tasks", "task_params")
     return not isinstance(thing, type) and all(hasattr(thing, name) for name in needed)
 
@@ -169,12 +169,12 @@ def is_host_family(family: TaskFamily) -> TypeGuard[HostFamily]:
 
 
 def has_scripted_expert(family: TaskFamily) -> bool:
-    """Whether a behaviour policy of the family is written down."""
+    """Whether the family has a behaviour policy that is not learned."""
     return (is_jax_family(family) and hasattr(family, "expert")) or is_scripted(family)
 
 
 def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
-    """Whether a simulator's behaviour policy is written down."""
+    """Whether the family has a simulator with a scripted behaviour policy."""
     return hasattr(family, "make_expert")
 
 
@@ -213,6 +213,6 @@ def validation_split(num_tasks: int, seed: int) -> TaskSplit:
 
 
 def check_seed(seed: int) -> None:
-    """Seeds are 32-bit numbers: beyond that, two of them would give the same random numbers."""
+    """Refuse seeds beyond 32 bits: some of them would give the same random numbers."""
     if not 0 <= seed <= MAX_SEED:
         raise IdaqError(f"Seed {seed} is out of range.", f"Give a seed of 0 to {MAX_SEED:,}.")

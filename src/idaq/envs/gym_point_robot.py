@@ -2,7 +2,7 @@
 
     gymnasium.make("idaq.envs.gym_point_robot:idaq/PointRobot-v0", task=3)
 
-does both. The dynamics are those of `PointRobot`.
+imports it as well. The dynamics are those of `PointRobot`.
 """
 
 from typing import Literal

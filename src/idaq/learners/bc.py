@@ -2,8 +2,8 @@
 
 Where every task was logged by an expert there is little for a critic to add, and its errors cost
 more than it brings; without one an update takes about a fifth of the operations of TD3+BC. Dropout
-of hidden units keeps the policy from memorising the training tasks, and the agent takes along the
-average of the last policies.
+of hidden units keeps the policy from memorising the training tasks, and the agent takes along a
+running average of the policy.
 """
 
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def update(
 
 
 def operations(config: BcConfig, spec: Spec, latent: int) -> int:
-    """Of one update, per row."""
+    """Floating-point operations of one update, per row."""
     return Operations(spec.obs_dim + latent, config.hidden, spec.action_dim).train
 
 

@@ -19,7 +19,7 @@ def metric_loss(embedding: Array, task: Array) -> Scalar:
 
     `embedding` is [num, latent_dim], `task` [num]. With d2 the mean squared difference over the
     dimensions, pairs of one task cost sqrt(d2 + 1e-3) and pairs of two tasks 1 / (d2 + 0.1); each
-    kind is averaged by itself, and a kind without pairs costs nothing.
+    kind is averaged separately, and a kind without pairs costs nothing.
     """
     num = embedding.shape[0]
     squared = jnp.square(embedding[:, None] - embedding[None]).mean(axis=-1)  # [num, num]
@@ -50,7 +50,7 @@ def dual_log_ratio(logit_policy: Array) -> Vector:
 
 
 def dual_penalty(logit_between: Array) -> Scalar:
-    """What keeps c bounded: its size beyond 1, squared, between data and policy actions."""
+    """Keeps c bounded: the mean square of |c|'s excess over 1, between data and policy actions."""
     size = jnp.sqrt(jnp.square(logit_between) + DUAL_EPSILON)
     return jnp.square(jnp.maximum(size - 1.0, 0.0)).mean()
 
@@ -113,7 +113,7 @@ def gaussian_kl(
 
 
 def weighted_mean(values: Array, weight: Array) -> Scalar:
-    """The mean of those that count; 0 where none does."""
+    """The mean of the values that `weight` marks; 0 if it marks none."""
     return (values * weight).sum() / jnp.maximum(weight.sum(), 1.0)
 
 
@@ -130,7 +130,7 @@ def advantage_weights(advantage: Vector, weight: Vector, temperature: float, mos
 
 
 def discounted_returns(reward: Array, valid: Array, discount: float) -> jax.Array:
-    """The discounted sum of the rewards from every step to an episode's end, [..., horizon]."""
+    """The discounted sum of the rewards from each step to the episode's end, [..., horizon]."""
 
     def add(later: jax.Array, now: jax.Array) -> tuple[jax.Array, jax.Array]:
         total = now + discount * later

@@ -7,8 +7,8 @@ target after every update.
 
 Where it departs from the released code:
 1. Time limits are not terminations: the critic bootstraps through them.
-2. D in the policy's loss is estimated with c as it is before its own steps, as in the released
-   code; but c is never differentiated through after it was changed.
+2. The policy's loss takes D from c before c's steps, as in the released code; here the gradient,
+   too, passes through c as it was then.
 """
 
 from dataclasses import dataclass
@@ -225,7 +225,7 @@ def _update_dual(
     z: Embeddings,
     key: Key,
 ) -> tuple[mlp.Layers, OptState, Scalar, Scalar]:
-    """`dual_steps` steps of c, each on its own batch with actions of the policy as it was.
+    """`dual_steps` steps of c, each on its own batch with actions of the policy before its step.
 
     Also returns the last step's loss, and the divergence as c saw it before the first one.
     """
@@ -259,18 +259,18 @@ def _update_dual(
 
 
 def operations(config: SacBracConfig, spec: Spec, latent: int) -> int:
-    """Of one update, per row."""
+    """Floating-point operations of one update, per row."""
     obs, action = spec.obs_dim, spec.action_dim
     actor = Operations(obs + latent, config.hidden, 2 * action)
     q = Operations(obs + latent + action, config.hidden, 1)
     v = Operations(obs + latent, config.hidden, 1)
     total = actor.train + 2 * q.train + v.train
     total += v.forward  # target of Q
-    total += 2 * q.to_action(action)  # of the policy's loss; V's target shares the forward pass
+    total += 2 * q.to_action(action)  # for the policy's loss; V's target shares the forward pass
     if config.divergence == "kl-dual":
-        total += config.dual_steps * 3 * q.train  # at the policy's, the data's, and between
+        total += config.dual_steps * 3 * q.train  # at the policy's actions, the data's, and between
         total += (config.dual_steps - 1) * actor.forward  # actions on fresh batches
-        total += q.to_action(action) - q.forward  # the policy's penalty shares the first step's
+        total += q.to_action(action) - q.forward  # the penalty shares the first step's forward pass
     return total
 
 

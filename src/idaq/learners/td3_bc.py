@@ -148,7 +148,7 @@ def update(
 
 
 def operations(config: Td3BcConfig, spec: Spec, latent: int) -> int:
-    """Of one update, per row."""
+    """Floating-point operations of one update, per row."""
     obs, action = spec.obs_dim, spec.action_dim
     actor = Operations(obs + latent, config.hidden, action)
     q = Operations(obs + latent + action, config.hidden, 1)

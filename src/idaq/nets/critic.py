@@ -22,7 +22,7 @@ def init_v(key: Key, obs_dim: int, hidden: tuple[int, ...], latent: int) -> mlp.
 
 
 def q_value(params: mlp.Layers, obs: Array, z: Array, action: Action) -> jax.Array:
-    """[...]; a gradient with respect to the action costs no more than the action's columns."""
+    """[...]; a gradient for the action alone is cheaper (`mlp.apply`)."""
     return mlp.apply(params, jnp.concatenate([obs, z], axis=-1), last=action)[..., 0]
 
 

@@ -19,7 +19,7 @@ class Ensemble(NamedTuple):
 def init(
     key: Key, size: int, obs_dim: int, action_dim: int, hidden: tuple[int, ...], latent: int
 ) -> Ensemble:
-    """`size` models that differ in their first weights."""
+    """`size` models that differ in their initial weights."""
     inputs = obs_dim + latent + action_dim
     reward_key, dynamics_key = jax.random.split(key)
     init_many = jax.vmap(mlp.init, in_axes=(0, None))

@@ -22,7 +22,7 @@ def init(key: Key, sizes: tuple[int, ...], output_scale: float = 1.0) -> Layers:
 
 
 class Dropout(NamedTuple):
-    """Hidden units are left out with probability `rate`, drawn from `key`; the others grow."""
+    """Hidden units are dropped with probability `rate`, by `key`; the others are scaled up."""
 
     rate: float
     key: Key
@@ -33,8 +33,8 @@ def apply(
 ) -> jax.Array:
     """[..., inputs] to [..., outputs], ReLU between the layers.
 
-    `last` holds the last columns of the input. Given apart from `x`, its gradient is the product
-    with its own rows of the first weight, and none is computed for the columns of `x`.
+    `last` holds the last columns of the input. As it is given apart from `x`, its gradient takes
+    only its own rows of the first weight, and none is computed for the columns of `x`.
     """
     first, *others = layers
     if last is None:
@@ -51,6 +51,6 @@ def apply(
 
 
 def _drop(hidden: Array, rate: float, key: Key) -> jax.Array:
-    limit = round(256 * rate)  # of a random byte, a quarter of the cost of a random float
+    limit = round(256 * rate)  # a random byte costs a quarter of a random float
     kept = jax.random.bits(key, hidden.shape, "uint8") >= limit
     return jnp.where(kept, hidden * (256 / (256 - limit)), 0.0)

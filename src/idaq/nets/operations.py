@@ -1,4 +1,4 @@
-"""How many floating-point operations a network needs: matrix products alone.
+"""How many floating-point operations a network needs, counting matrix products only.
 
 A product of [n, a] and [a, b] is 2 n a b operations. A network that is trained needs its forward
 pass, the gradient of its weights (as much again) and the gradient of its hidden layers (all but
@@ -8,14 +8,14 @@ several losses share count once, and nothing that is thrown away counts.
 
 Where an algorithm differentiates through a gradient: with F the forward pass and F1 its first
 layer's share, the derivative of a loss's gradient along a direction takes 6 F - 4 F1: two products
-in place of each of the gradient's own, except those of the inputs.
+for each of the gradient's, less the two with the derivative of the inputs, which is zero.
 """
 
 from itertools import pairwise
 
 
 class Operations:
-    """Of one fully connected network, per row."""
+    """The operations of one fully connected network, per row."""
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int) -> None:
         sizes = (inputs, *hidden, outputs)

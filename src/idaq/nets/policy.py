@@ -11,7 +11,7 @@ from idaq.types import Action, Array, Key
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 0.0
 SOFT_LOG_STD_MIN, SOFT_LOG_STD_MAX = -4.0, 2.0
-OUTPUT_SCALE = 0.1  # first actions stay near zero
+OUTPUT_SCALE = 0.1  # so that initial actions are near zero
 
 # How the log standard deviation is bounded: cut off, or squashed, which keeps a gradient outside.
 Bounds = Literal["clip", "soft"]

@@ -98,7 +98,7 @@ def _project(encoder: Encoder, obs: Array, action: Array, reward: Array) -> jax.
 
 
 def _cell(encoder: Encoder, memory: Array, projected: Array) -> jax.Array:
-    """One step of the GRU of Cho et al. (2014), the reset gate after the product."""
+    """One step of the GRU of Cho et al. (2014), with the reset gate after the product."""
     recurrent = memory @ encoder.memory + encoder.memory_bias
     reset, update, candidate = jnp.split(projected, 3, axis=-1)
     reset_memory, update_memory, candidate_memory = jnp.split(recurrent, 3, axis=-1)

@@ -11,7 +11,7 @@ the outer product code g', so the map after the step is never written out:
     code'    = code - rate_code * weight g
     emitted' = code' weight - rate_weight (code' . code) g + bias - rate_bias g
 
-which is exact, and a hundredth of the memory of moving the map for every task.
+This is exact, and takes a hundredth of the memory of moving the map for every task.
 """
 
 from itertools import pairwise
@@ -36,7 +36,7 @@ Flat = list[jax.Array]  # the weights and biases of every layer, [size] each
 
 
 def init(key: Key, sizes: tuple[int, ...], code_dim: int) -> list[Layer]:
-    """The authors' start: codes normal with deviation 1/o, maps uniform in ±1/sqrt(c)."""
+    """The authors' start: codes normal with deviation 1/o, the rest uniform in ±1/sqrt(c)."""
     bound = code_dim**-0.5
     layers = []
     for index, (rows, columns) in enumerate(pairwise(sizes)):
@@ -51,7 +51,7 @@ def init(key: Key, sizes: tuple[int, ...], code_dim: int) -> list[Layer]:
 
 
 def constant_rates(layers: list[Layer], rate: float) -> list[Layer]:
-    """One learning rate per tensor."""
+    """One learning rate per tensor, all of them `rate`."""
     return [Layer(*(jnp.asarray(rate, jnp.float32) for _ in layer)) for layer in layers]
 
 

@@ -61,7 +61,7 @@ class LearnerView(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What an update of an objective makes."""
+    """The result of an objective's update."""
 
     params: Params
     opt: OptState
@@ -90,7 +90,7 @@ class EncoderSettings:
         return context.Inputs(rows.obs, rows.action, rows.reward, seen)
 
     def operations(self, num_outputs: int | None = None) -> int:
-        """Of training it on a transition."""
+        """Floating-point operations of training it, per transition."""
         seen = self.spec.obs_dim * (1 + self.next_obs) + self.spec.action_dim + 1
         return Operations(seen, self.hidden, num_outputs or self.latent_dim).train
 
@@ -112,7 +112,7 @@ class Objective(ABC):
 
     @abstractmethod
     def update(self, params: Params, opt: OptState, meta: MetaBatch, learner: LearnerView) -> Step:
-        """One step; z is what the encoder said before it."""
+        """One step; z comes from the encoder as it was before."""
 
     def pretrain(
         self, params: Params, opt: OptState, meta: MetaBatch
@@ -139,7 +139,7 @@ def descend(
     opt: OptState,
     learning_rate: float,
 ) -> tuple[Params, OptState, Beside]:
-    """One step of Adam down a loss; new parameters and optimiser state, and its other output."""
+    """One step of Adam: new parameters, new optimiser state, and the loss's other output."""
     (_, beside), grad = jax.value_and_grad(loss, has_aux=True)(params)
     step, opt = optax.adam(learning_rate).update(grad, opt)
     return optax.apply_updates(params, step), opt, beside

@@ -65,7 +65,7 @@ class ProductOfGaussians(Objective):
         return context.posterior(encoder, self.encoder.inputs(rows), weight)[0]
 
     def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int:
-        """The encoder's, and the gradient for z of Q's loss, which the learner's update shares."""
+        """The encoder's, and Q's gradient for z; the rest of Q's loss is counted in the learner."""
         spec, latent = self.encoder.spec, self.encoder.latent_dim
         q = Operations(spec.obs_dim + latent + spec.action_dim, self.critic_hidden, 1)
         through_q = batch_rows * 2 * q.to_inputs(latent)

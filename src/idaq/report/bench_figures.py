@@ -82,7 +82,7 @@ def _distance(runs: dict[str, RunDir], out: Path) -> list[Path]:
     def panel(axes: Axes, probe: Probe, name: str) -> None:
         accepted = probe[f"uncertainty {name}"] <= probe[f"threshold {name}"]
         _shade_density(axes, probe["data_returns"])
-        if name == "return":  # minus the return is the uncertainty: a level of the return
+        if name == "return":  # the uncertainty is minus the return, so this is a return
             level = -float(probe["threshold return"])
             axes.axhline(level, color=THRESHOLD, linestyle=":", linewidth=1.6)
         _scatter(axes, probe["distance"], probe["returns"], accepted)

@@ -23,7 +23,7 @@ def is_bench(place: Path) -> bool:
 
 
 def bench_payload(results: Path) -> list[Json]:
-    """Every experiment at every scale of which a cell is done."""
+    """Every experiment at every scale at which a cell is done."""
     found = []
     for experiment in EXPERIMENTS.values():
         for scale, sizes in SCALES.items():

@@ -22,7 +22,7 @@ SCRIPTS = ("dom.js", "charts.js", "tables.js", "explorer.js", "main.js")
 
 
 def write_page(places: Sequence[Path], out: Path) -> Path:
-    """Write the page of the runs that the places are or hold, over none but such a page."""
+    """Write the page of the runs that the places are or hold; overwrite only such a page."""
     check_output(out, PAGE)
     page = render_page(page_payload(places))
     with output_file(out, PAGE) as temporary:

@@ -12,7 +12,7 @@ from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import per_seed_mean
 from idaq.runs.summary import complete_names, data_quality
 
-DRAWN_ARRAYS = ("tasks", "kept")  # beside the returns
+DRAWN_ARRAYS = ("tasks", "kept")  # besides the returns
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class MethodResults:
     def reference_threshold(self, task: int) -> float:
         """The threshold that the reference stage set, which is always an observed uncertainty.
 
-        The saved `threshold` is that at the end; where only improvements are accepted it has
+        The saved `threshold` is the final one: where only improvements are accepted, it has
         followed the best episode since.
         """
         return float(reference_thresholds(self.first, self.num_reference_episodes)[task])
@@ -62,10 +62,10 @@ class RunResults:
 
     @property
     def example(self) -> int:
-        """The place of the first seed's most typical task, which stands for all.
+        """The index of the first seed's most typical task, which stands for all.
 
-        It is the task whose final returns are nearest to every method's mean, in units of the
-        spread over tasks, so that no method is shown at its best or at its worst.
+        Its final returns are nearest to the methods' means, in units of the spread over tasks,
+        so that no method is shown at its best or at its worst.
         """
         distance = 0.0
         for method in self.methods.values():
@@ -87,7 +87,7 @@ class RunResults:
 
     @property
     def is_on_a_plane(self) -> bool:
-        """Whether the trajectories are saved and can be drawn."""
+        """Whether the trajectories are saved and two-dimensional."""
         arrays = [seed for method in self.methods.values() for seed in method.seeds]
         return all(
             {"observations", "valid"} <= set(each) and each["observations"].shape[-1] == 2

@@ -1,4 +1,4 @@
-"""The page of runs as they progress, on this machine alone."""
+"""The page of runs as they progress, served to this machine only."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Source:
             return self._payload
 
     def _now(self) -> str:
-        """Changes when a result does."""
+        """A stamp that changes when a result does."""
         newest, count = 0, 0
         for place in self._places:
             for pattern in WATCHED:
@@ -47,7 +47,7 @@ class Source:
 
 
 def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
-    """A server that shows the places; it serves when told to."""
+    """A server of the places' page, which does not serve yet."""
     source = Source(places)
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
             self.wfile.write(content)
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: requests are the page's own, every few seconds."""
+            """Log nothing: requests are the page's own, every few seconds."""
 
     try:
         return ThreadingHTTPServer((HOST, port), Handler)

@@ -2,7 +2,7 @@
 
 The colours are those of Okabe and Ito, which people with colour-blindness can tell apart; what
 is kept or rejected also differs in width or in marker. Figures are drawn with Agg and without
-pyplot, under Matplotlib's defaults and `SETTINGS` whatever the user's own settings are, so that
+pyplot, under Matplotlib's defaults and `SETTINGS`, whatever the user's own settings are, so that
 the same results give the same bytes.
 """
 
@@ -56,7 +56,7 @@ GUIDE = "#888888"
 
 
 class Shape(NamedTuple):
-    """The colour and marker of one method; the first lie on top, so theirs are smaller."""
+    """The colour and marker of one method; the first is drawn on top, so its marker is small."""
 
     colour: str
     marker: str
@@ -72,7 +72,7 @@ class Look(NamedTuple):
     size: float = 5.0
 
 
-SHAPES = {  # of the paper's comparison; others share what is left in turn
+SHAPES = {  # of the paper's comparison; the others take turns with what is left
     "idaq-return": Shape("#0072B2", "o", 4.5),
     "idaq-prediction-error": Shape("#E69F00", "s", 5.5),
     "idaq-prediction-variance": Shape("#CC79A7", "^", 5.5),
@@ -85,7 +85,7 @@ _OTHER_MARKERS = ("P", "X", "<", ">", "*")
 
 
 def looks(names: list[str], algorithm: str = "") -> dict[str, Look]:
-    """A look for every method of an algorithm's agents, by the labels that their entries give."""
+    """A look for every method of an algorithm's agents, with the labels of their entries."""
     others = [name for name in names if name not in SHAPES]
     shapes = {name: SHAPES[name] for name in names if name in SHAPES}
     for index, name in enumerate(others):
@@ -102,7 +102,7 @@ def pale(colour: str) -> str:
 
 @contextmanager
 def drawing(path: Path, width_inches: float, height_inches: float) -> Iterator[Figure]:
-    """Yield an empty figure; it is written to `path` when the block ends well."""
+    """Yield an empty figure; it is written to `path` if the block ends without an error."""
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DIDACTIC_METHODS = ("idaq-return", "idaq-prediction-variance")
 ITERATIVE_METHODS = ("idaq-return", "posterior", "idaq-prediction-variance")
-MAX_COLUMNS = 10  # of iterative episodes; of more, evenly spaced ones are shown
+MAX_COLUMNS = 10  # of iterative episodes; if there are more, evenly spaced ones are shown
 MARGIN = 0.1  # of empty space on either axis, as a share of what is drawn
 FLATTEST = 0.55  # the smallest ratio of a window's sides
 
@@ -35,7 +35,7 @@ Points = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Scene:
-    """What lies on the plane whatever the method does; empty where the dataset is gone."""
+    """What lies on the plane for every method; empty if the dataset is gone."""
 
     data: list[Points]  # the task's offline trajectories, each [steps + 1, 2]
     goals: Points  # of all tasks, [num_tasks, 2] or [0, 2]
@@ -43,7 +43,7 @@ class Scene:
 
 
 def make_scene(dataset: Dataset | None, task: int) -> Scene:
-    """The task's offline trajectories, its goal, and the goals that there are."""
+    """The task's offline trajectories, its goal, and the goals of all tasks."""
     if dataset is None:
         return Scene([], np.zeros((0, 2)), None)
     goals = _goals(dataset)
@@ -53,7 +53,7 @@ def make_scene(dataset: Dataset | None, task: int) -> Scene:
 
 
 def _goals(dataset: Dataset) -> Points:
-    """The tasks' parameters where they are points of the plane, else none."""
+    """The tasks' parameters if they are points of the plane, else none."""
     try:
         goals = np.asarray(dataset.metadata.get("task_params"), np.float64)
     except (TypeError, ValueError):
@@ -69,7 +69,7 @@ def episode_path(method: MethodResults, task: int, episode: int) -> Points:
 
 
 def draw_didactic(dataset: Dataset | None, results: RunResults, path: Path) -> bool:
-    """Write `didactic.png`; false where no method of it is there."""
+    """Write `didactic.png`; false if none of its methods has results."""
     methods = [results.methods[name] for name in DIDACTIC_METHODS if name in results.methods]
     if not methods:
         return False
@@ -154,7 +154,7 @@ def _didactic_legend(scene: Scene) -> list[Line2D]:
 
 
 def draw_iterative(dataset: Dataset | None, results: RunResults, path: Path) -> bool:
-    """Write `iterative.png`; false where no method of it is there."""
+    """Write `iterative.png`; false if none of its methods has results."""
     methods = [results.methods[name] for name in ITERATIVE_METHODS if name in results.methods]
     if not methods:
         return False

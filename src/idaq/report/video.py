@@ -1,7 +1,7 @@
 """Videos of adaptation: episodes side by side, as `idaq.runs.replay` filmed them.
 
-`RUN/videos/NAME-task-00.gif` shows the first episode on one test task, the selected one (that of
-the lowest uncertainty, before the final one), and the final one.
+`RUN/videos/NAME-task-00.gif` shows the first episode on one test task, the selected one (the
+lowest uncertainty of those before the final one), and the final one.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont
 
-MAX_FRAMES = 100  # of an episode, beside the one before its first step
+MAX_FRAMES = 100  # of an episode, besides the one before its first step
 FRAME_MS, LAST_FRAME_MS = 60, 2_000
 
 FONT_SIZE, LINE = 14, 20  # pixels
@@ -36,12 +36,12 @@ NUM_COLOURS = 256  # as many as a GIF can have
 
 
 def check_video(run: RunPlace, task: int | None = None) -> None:
-    """Everything that can be known to be wrong with a video before there are results."""
+    """Refuse a video that is known to be impossible before there are results."""
     check_replay(Run.open(run), task)
 
 
 def write_video(run: RunPlace, name: str, task: int | None = None) -> Path:
-    """Film the first seed's episodes of one test task (of none given: the first one)."""
+    """Film the first seed's episodes of one test task, by default the first one."""
     run = Run.open(run)
     check_replay(run, task)
     spec, seed, (place, split) = run.family.spec, run.seeds()[0], place_of(run, task)
@@ -65,9 +65,9 @@ def write_video(run: RunPlace, name: str, task: int | None = None) -> Path:
 
 
 def choose_episodes(results: RawResults, place: int) -> dict[int, list[str]]:
-    """The episodes to show, in order, and what each is; an episode may be two of them.
+    """The episodes to show, in order, with their roles; an episode may have two.
 
-    The selected one is left out where a method has no uncertainty to select by.
+    No episode is selected if the method has no uncertainty to select by.
     """
     last = results["returns"].shape[1] - 1
     roles: dict[int, list[str]] = {}
@@ -169,7 +169,7 @@ def _font(file: str) -> "FreeTypeFont":
 
 
 def write_gif(path: Path, images: "Sequence[Image]") -> None:
-    """Write an endless GIF with one palette, so that what stands still takes no space."""
+    """Write a looping GIF with one palette, so that what stands still takes no space."""
     from PIL import Image
 
     # The palette suits the first, the middle and the last picture.

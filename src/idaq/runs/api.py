@@ -1,7 +1,7 @@
 """The stages from Python: what `idaq run`, `idaq train` and `idaq adapt` do.
 
-A run directory may be given as a `RunDir`, a path or a string. A family that is nowhere registered
-is given as an object; runs of other families find theirs by name.
+A run directory may be given as a `RunDir`, a path or a string. A family that is not registered
+has to be given as an object; a run of a registered one finds it by name.
 """
 
 from collections.abc import Sequence
@@ -113,7 +113,7 @@ def adapt_all(
     workers: int = 0,
 ) -> Json:
     """Adapt a run's agents with one method: what `idaq adapt` does. Returns the summary."""
-    run = Run.open(run, family)  # before a lock is left in a directory that is no run
+    run = Run.open(run, family)  # first, so that nothing but a run is locked
     find_device()
     with run.held(), WorkerPool(workers) as pool:
         rollouts = rollouts_of(run, pool)
@@ -122,5 +122,5 @@ def adapt_all(
 
 
 def dataset_family(path: Path) -> TaskFamily:
-    """The task family that a dataset is of."""
+    """The task family of a dataset."""
     return get_family(read_metadata(path)["family"])

@@ -1,4 +1,4 @@
-"""The collection stage of a run: its own dataset, where it is not given one."""
+"""The collection stage of a run: its own dataset, if it is not given one."""
 
 import time
 from pathlib import Path

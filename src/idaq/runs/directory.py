@@ -1,21 +1,21 @@
-"""The layout of a run directory: paths, and nothing of what is in them.
+"""The layout of a run directory: its paths, not their contents.
 
 RUN/run.json              what the run is: family, preset, resolved config, data, versions
-RUN/data/                 the dataset, where `idaq run` collected it
+RUN/data/                 the dataset, if `idaq run` collected it
 RUN/dataset.json          returns and successes of the data, per task: what scores are relative to
 RUN/seeds.json            the groups of seeds that train together
 RUN/train/GROUP.safetensors   a group's latest checkpoint, while it trains
 RUN/seeds/seed-000/       split.json, agent.safetensors, metrics.jsonl, tensorboard/; for learning
-                          curves also agent-00000100.safetensors, after so many updates
-RUN/adapt/METHOD/         config.json and raw results per seed, seed-000.npz
+                          curves also agent-00000100.safetensors, after that many updates
+RUN/adapt/NAME/           config.json and raw results per seed, seed-000.npz
 RUN/summary.json          one row per method, computed from the raw results
 RUN/timing.json           wall times of the stages
 RUN/figures/
-RUN/videos/               NAME-task-00.gif, where `idaq adapt --video` made one
+RUN/videos/               NAME-task-00.gif, if `idaq adapt --video` made one
 
-Behaviour policies are trained in a directory that is held in the same way; it has a run.json, the
+Behaviour policies are trained in a directory that is locked in the same way; it has a run.json, the
 policies (see `idaq.behaviour.ladder`), state.safetensors and metrics.jsonl. A benchmark's runs may
-have probe.npz and curve.npz. Whatever else is in there is its owner's.
+have probe.npz and curve.npz. Anything else in there is the user's.
 """
 
 from contextlib import AbstractContextManager
@@ -81,7 +81,7 @@ class RunDir:
         return self.path / "seeds" / f"seed-{seed:03d}"
 
     def agent_file(self, seed: int, updates: int | None = None) -> Path:
-        """A seed's agent, or the one that it was after so many updates."""
+        """A seed's final agent, or the one after that many updates."""
         name = "agent" if updates is None else f"agent-{updates:08d}"
         return self.seed(seed) / f"{name}.safetensors"
 

@@ -54,12 +54,12 @@ class Job:
     trajectories: int = DEFAULT_TRAJECTORIES
     data_seed: int = 0
     quality: Quality = DEFAULT_QUALITY
-    policies: Path | None = None  # a directory of behaviour policies, other than the family's own
+    policies: Path | None = None  # behaviour policies to use instead of the family's own
     split: Split = DEFAULT_SPLIT
     resume: bool = False
 
     def checked(self) -> "Job":
-        """The job with no more models than its methods need, or an error."""
+        """The job with its methods filled in and without unneeded models, or an error."""
         check_environment(self.family)
         kind = self.config.algorithm.kind
         if not self.methods:
@@ -83,7 +83,7 @@ class Job:
         return dataclasses.replace(self, config=without_judge(self.config))
 
     def recipe(self) -> Recipe:
-        """What the run is to be."""
+        """The recipe of the job's run."""
         loggers = find_loggers(self.family, self.quality, self.policies)
         data = generator(self.trajectories, self.data_seed, loggers) | {"quality": self.quality}
         return Recipe(
@@ -100,7 +100,7 @@ class Job:
 
 
 class Finished(NamedTuple):
-    """A job that came to its end."""
+    """A job that did not fail."""
 
     run: Run
     summary: Json
@@ -113,7 +113,7 @@ def run_jobs(
     quiet: bool = False,
     say: Say = lambda _: None,
 ) -> list[Finished | IdaqError]:
-    """Several jobs; the run and the summary of each one, in order, or the error that ended it.
+    """Run jobs; the run and summary of each one, in order, or the error that ended it.
 
     Their stages overlap. A job that fails does not stop the others.
     """
@@ -121,7 +121,7 @@ def run_jobs(
     with ExitStack() as stack:
         pool = stack.enter_context(WorkerPool(workers))
         runs = [stack.enter_context(job.claimed()) for job in jobs]
-        complain = say if len(jobs) > 1 else lambda _: None  # a single error is raised or returned
+        complain = say if len(jobs) > 1 else lambda _: None  # the caller raises a single error
         works = [
             _JobWork(job, run, pool, quiet, say, complain)
             for job, run in zip(jobs, runs, strict=True)
@@ -173,11 +173,11 @@ class _JobWork:
     def settle(self, error: Exception | None) -> None:
         if error is None:
             return
-        if not isinstance(error, IdaqError):  # a bug is not put off
+        if not isinstance(error, IdaqError):  # a bug ends all jobs
             raise error
         self._error = error
         self.complain(f"{self.job.family.name}: {error}")
 
     def outcome(self) -> Finished | IdaqError:
-        """How it ended, when everything has."""
+        """How the job ended, once all have."""
         return self._error or Finished(self.run, self._summary)

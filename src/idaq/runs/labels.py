@@ -1,4 +1,4 @@
-"""How algorithms, methods and runs are called in tables and figures: as their entries say."""
+"""What tables and figures call algorithms, methods and runs: the labels of their entries."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from idaq.registry import registry_of
 
 
 def label_of_method(name: str, algorithm: str = "") -> str:
-    """A method's label; results of a name of their own go by that name."""
+    """A method's label; results stored under another name go by that name."""
     if name not in METHODS:
         return name
     return METHODS[name].label.format(algorithm=label_of(algorithm or default_algorithm()))
@@ -25,7 +25,7 @@ def subject_of(
 ) -> str:
     """What a run is about, in words; expert data and the default algorithm go without saying.
 
-    `components` are those from outside, as "kind name"; the algorithm's own is named already.
+    `components` are those from outside, as "kind name"; the algorithm itself is named already.
     """
     data = [] if quality == "expert" else [f"{quality} data"]
     parts = [_label_of_component(each) for each in components if not _is_algorithm(each, algorithm)]
@@ -40,7 +40,7 @@ def _is_algorithm(component: str, algorithm: str) -> bool:
 
 
 def _label_of_component(component: str) -> str:
-    """Its entry's label; one that is not installed goes by its name."""
+    """The label of its entry, or its name if it is not installed."""
     kind, _, name = component.rpartition(" ")
     entry = registry_of(kind).get(name)
     return name if entry is None else str(entry.label)

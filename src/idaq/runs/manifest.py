@@ -22,12 +22,12 @@ class Identity:
     algo_version: int
     preset: str
     split: str  # of the tasks: test, or validation
-    data: Json  # the recipe that its own data is collected by, or the sha256 of what it was given
-    config: Json  # as it is saved; `Run.config` is what it says
-    components: Json = field(default_factory=dict)  # from outside the package, and their identities
+    data: Json  # how its own data is collected, or the sha256 of the data it was given
+    config: Json  # as it is saved; `Run.config` parses it
+    components: Json = field(default_factory=dict)  # identities of those from outside the package
 
     def to_json(self) -> Json:
-        """As `run.json` has it: components where there are some."""
+        """As in `run.json`, which lists components only if there are any."""
         content = asdict(self)
         return (
             content if self.components else {k: v for k, v in content.items() if k != "components"}
@@ -36,7 +36,7 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class GitState:
-    """The commit of the source, and whether it was changed since; None where nobody knows."""
+    """The commit of the source, and whether it was changed since; None if that is unknown."""
 
     commit: str
     modified: bool | None
@@ -49,24 +49,24 @@ class Provenance:
     versions: dict[str, str]
     git: GitState | None
     device: str | None
-    dataset: Path | None  # that the run was given; None where it collected its own
+    dataset: Path | None  # the one that was given; None if the run collected its own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a run directory says of itself."""
+    """What a run directory says about itself."""
 
     identity: Identity
     provenance: Provenance
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """What a run directory says of itself, or an error where it is none."""
+    """The manifest of a run directory, or an error if it is not one."""
     return parse_manifest(read_checked(directory), directory)
 
 
 def read_checked(directory: Path) -> Json:
-    """The JSON of `run.json`, checked, and as it is written today."""
+    """The JSON of `run.json`, checked, and in today's form."""
     manifest = read_claim(directory)
     identity = manifest["identity"]
     for key, kind in Identity.__annotations__.items():
@@ -74,14 +74,14 @@ def read_checked(directory: Path) -> Json:
         if not isinstance(value, dict if kind is Json else kind):
             raise IdaqError(f"'{directory / MANIFEST_FILE}' has no usable '{key}'.", REMEDY)
     algorithm = identity["config"].get("algorithm")
-    if isinstance(algorithm, dict):  # before there were several, it was not named there
+    if isinstance(algorithm, dict):  # older runs name it only as `algo`
         algorithm.setdefault("kind", identity["algo"])
     identity["config"] = with_moved(identity["config"], RunConfig.MOVED)
     return manifest
 
 
 def parse_manifest(manifest: Json, directory: Path) -> Manifest:
-    """The types of a checked manifest."""
+    """A checked manifest, typed."""
     given_identity = manifest["identity"]
     identity = {
         key: given_identity[key] for key in Identity.__annotations__ if key in given_identity

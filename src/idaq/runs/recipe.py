@@ -44,7 +44,7 @@ class Recipe:
         )
 
     def check(self) -> None:
-        """Everything that can be known to be wrong before an update is done."""
+        """Refuse what can be known to be wrong before an update is done."""
         last_phase, num_updates = self.algorithm.phases[-1][0], self.config.train.num_updates
         if last_phase >= num_updates:
             raise IdaqError(
@@ -61,5 +61,5 @@ class Recipe:
 
 
 def identities(components: Mapping[str, Any]) -> dict[str, int | str]:
-    """What tells components from others of their names."""
+    """What tells each component from others of the same name."""
     return {name: identity_of(entry) for name, entry in sorted(components.items())}

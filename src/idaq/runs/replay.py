@@ -1,9 +1,9 @@
-"""Episodes of a simulator, run again before a camera.
+"""Episodes of a simulator, run again in front of a camera.
 
 The results of a simulator hold no observations, so an episode is run again with the same agent,
-hypothesis, task and key; where it does not return what the results say, it is refused.
+hypothesis, task and key; it is refused if its return differs from the saved one.
 
-MuJoCo decides where it draws when it is first imported, so a fresh process does the drawing.
+MuJoCo chooses its graphics library when it is first imported, so a fresh process draws.
 """
 
 import os
@@ -46,7 +46,7 @@ renderer.render()
 class Footage(NamedTuple):
     """What a camera saw of one episode."""
 
-    frames: NDArray[np.uint8]  # [pictures, height, width, 3]: the start, then every `every` steps
+    frames: NDArray[np.uint8]  # [pictures, height, width, 3]: start, every `every` steps, end
     rewards: NDArray[np.float32]  # [steps]
     success: NDArray[np.bool_]  # [steps]
 
@@ -58,9 +58,9 @@ class Footage(NamedTuple):
 
 @dataclass(frozen=True)
 class FilmUnit:
-    """One episode of an agent before a camera; work for a worker that has done nothing else."""
+    """One episode of an agent, filmed; for a worker that does nothing else."""
 
-    episode: PolicyUnit  # of one row
+    episode: PolicyUnit  # with one row to run
     gl: str  # what MUJOCO_GL is to be
     every: int  # steps from one picture to the next
 
@@ -95,7 +95,7 @@ def _simulator(family: HostFamily) -> "Simulator":
 
 
 def check_replay(run: Run, task: int | None = None) -> None:
-    """Everything that can be known to be wrong with a replay before there are results."""
+    """Refuse what can be known to be wrong with a replay before there are results."""
     camera_family(run)
     if run.seeds():
         place_of(run, task)
@@ -105,7 +105,7 @@ def check_replay(run: Run, task: int | None = None) -> None:
 def film(
     run: Run, name: str, episodes: Iterable[int], *, task: int | None = None, every: int = 1
 ) -> list[Footage]:
-    """Those episodes of the first seed's adaptation to a test task; a picture every few steps."""
+    """Film episodes of the first seed's adaptation to a task: a picture every `every` steps."""
     check_replay(run, task)
     results = load_results(run, name, run.seeds()[0])
     episodes, (place, split) = list(episodes), place_of(run, task)
@@ -131,7 +131,7 @@ def camera_family(run: Run) -> HostFamily:
 
 
 def place_of(run: Run, task: int | None) -> tuple[int, TaskSplit]:
-    """Which of the first seed's test tasks `task` is (None: the first), and what they are."""
+    """The index of `task` (None: the first) among the first seed's test tasks, and its split."""
     seed = run.seeds()[0]
     split = run.split_of(seed)
     tasks = split.test.tolist()
@@ -151,7 +151,7 @@ def _episode(
     place: int,
     pool: WorkerPool,
 ) -> PolicyUnit:
-    """The episode as `idaq.engine.meta_test` had it run: same key, same row of the same batch."""
+    """The episode as `idaq.engine.meta_test` ran it: same key, same row of the same batch."""
     if "hypotheses" not in results:
         raise IdaqError(
             "These results hold no hypotheses to run again: adapted weights are too large to save.",
@@ -189,7 +189,7 @@ def _check_return(name: str, task: int, index: int, footage: Footage, saved: flo
 
 @cache
 def _offscreen_gl(wanted: str | None) -> str:
-    """A value of MUJOCO_GL with which MuJoCo draws without a screen: `wanted`, or what works."""
+    """A value of MUJOCO_GL that draws without a screen; if `wanted` is set, only that is tried."""
     if find_spec("mujoco") is None:
         raise IdaqError("A video needs MuJoCo.", "Install it with `pip install 'idaq[metaworld]'`.")
     ways = (wanted.strip().lower(),) if wanted else WAYS_TO_DRAW
@@ -204,7 +204,7 @@ def _offscreen_gl(wanted: str | None) -> str:
 
 
 def _can_draw(way: str) -> bool:
-    """Try it in a process of its own: what fails in a graphics library may end the process."""
+    """Try it in a separate process, as a failing graphics library may end its process."""
     try:
         attempt = subprocess.run(
             [sys.executable, "-c", PROBE],

@@ -1,4 +1,4 @@
-"""The saved results of a run: raw arrays, and what they were adapted with."""
+"""The saved results of a run: raw arrays, and the options of the adaptation."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             results = dict(arrays)
-    except Exception as error:  # whatever a damaged file makes of numpy's reader
+    except Exception as error:  # a damaged file can make numpy raise anything
         raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
     returns = results.get("returns")
     if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
@@ -35,9 +35,9 @@ def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
 
 
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
-    """The threshold that the reference stage set, per task: an observed uncertainty, always.
+    """The threshold that the reference stage set, per task.
 
-    It is the largest that the stage kept; NaN where it kept none.
+    It is the largest uncertainty that the stage kept; NaN if it kept none.
     """
     reference = slice(0, num_reference)
     kept = np.where(results["kept"], results["uncertainty"], -np.inf)[:, reference].max(axis=1)
@@ -45,10 +45,10 @@ def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.
 
 
 def thresholds(results: RawResults, config: AdaptConfig) -> NDArray[np.float64]:
-    """What every episode was judged by, [tasks, episodes].
+    """The threshold that every episode was judged by, [tasks, episodes].
 
-    Older results do not say. For them it is what the reference stage set; where only improvements
-    were accepted, each of them tightened it for the episodes that followed.
+    Older results do not say. For them it is the one that the reference stage set; if only
+    improvements were accepted, each of them lowered it for the episodes that followed.
     """
     if "thresholds" in results:
         return results["thresholds"]
@@ -71,7 +71,7 @@ def save_arrays(file: Path, arrays: dict[str, Any]) -> None:
 
 
 def adaptation_config(run: RunDir, name: str) -> AdaptConfig:
-    """What the results of that name were adapted with."""
+    """The options that the results of that name were adapted with."""
     file = run.adapt_config_file(name)
     saved = read_json(file)
     values = saved.get("config") if isinstance(saved, dict) else None

@@ -1,8 +1,8 @@
-"""A run: opened once, and held by whatever works on it or reads it.
+"""A run: opened once, and passed to whatever works on it or reads it.
 
-Its directory, what that says of itself, the family, the configuration and the algorithm. The family
-is the very object that the user gave; where none was given it is looked up by name, and only when
-it is needed, so that a run can be read and reported without its family.
+It has a directory, a manifest, a family, a configuration and an algorithm. The family is the very
+object that the user gave; if none was given it is looked up by name, and only when it is needed, so
+that a run can be read and reported without its family.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from idaq.types import TaskSplit
 
 
 class Run:
-    """One run. `Run.open` reads one that is there; `Run.claim` begins one or goes on with it."""
+    """One run. `Run.open` reads an existing one; `Run.claim` begins one or continues it."""
 
     def __init__(
         self, directory: RunDir, manifest: Manifest, family: TaskFamily | None = None
@@ -44,7 +44,7 @@ class Run:
 
     @classmethod
     def open(cls, place: "RunPlace", family: TaskFamily | None = None) -> "Run":
-        """A run that is there; one that is open already is given back."""
+        """An existing run; an open one is returned as it is, unless another `family` is given."""
         if isinstance(place, Run):
             is_same = family is None or family is place.__dict__.get("family")
             return place if is_same else cls(place.directory, place.manifest, family)
@@ -61,9 +61,9 @@ class Run:
         resume: bool,
         dataset: Dataset | None = None,
     ) -> Iterator["Run"]:
-        """Hold a directory for a new run, or for the same one to go on with.
+        """Hold a directory for a new run, or to continue the same one.
 
-        `dataset` is the data that the run is made from, where it does not collect its own.
+        `dataset` is the data that the run is made from, unless it collects its own.
         """
         recipe.check()
         directory = RunDir(place)
@@ -88,7 +88,7 @@ class Run:
 
     @contextmanager
     def held(self) -> Iterator["Run"]:
-        """Hold the directory to write to it; nothing new where it is held already."""
+        """Hold the directory to write to it; does nothing if this run holds it already."""
         if self._is_held:
             yield self
             return
@@ -111,12 +111,12 @@ class Run:
 
     @cached_property
     def family(self) -> TaskFamily:
-        """The family that was given, or the one that is known by that name."""
+        """The family that was given, or else the registered one of that name."""
         return get_family(self.identity.family)
 
     @cached_property
     def config(self) -> RunConfig:
-        """The resolved configuration, of agents that today's code can use."""
+        """The resolved configuration, or an error if the run is of other versions of the code."""
         algo = self.identity.algo
         self._check_version(algo, self.identity.algo_version, version_of(algo))
         self._check_version(self.family.name, self.identity.family_version, self.family.version)
@@ -163,7 +163,7 @@ class Run:
         return sorted(seed for group in self.groups() for seed in group)
 
     def split_of(self, seed: int) -> TaskSplit:
-        """The tasks of a seed: for testing, or a split of the training tasks for validation."""
+        """The split of a seed: of all tasks or, for validation, of the training tasks."""
         split = validation_split if self.identity.split == "validation" else split_tasks
         return split(self.family.num_tasks, seed)
 
@@ -171,11 +171,11 @@ class Run:
 
     @property
     def data_place(self) -> Path:
-        """Where the data is that the run was trained on, unless it was moved since."""
+        """Where the data that the run was trained on is, unless it has been moved."""
         return self.manifest.provenance.dataset or self.directory.data
 
     def open_data(self, place: Path) -> Dataset:
-        """A dataset that must be the one that the run is made from; verified once."""
+        """Open a dataset, which must be the one that the run is made from; it is verified once."""
         dataset = self._verified(place)
         check_dataset_family(dataset, self.family)
         generator, quality = dataset.metadata.get("generator"), dataset.metadata.get("quality")
@@ -210,7 +210,7 @@ class Run:
     # --- Its times --------------------------------------------------------------------------
 
     def record_time(self, stage: str, seconds: float) -> None:
-        """Keep a stage's wall time."""
+        """Save a stage's wall time."""
         file = self.directory.timing_file
         times = read_object(file) if file.is_file() else {}
         times[stage] = round(seconds, 3)

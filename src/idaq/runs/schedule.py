@@ -1,4 +1,4 @@
-"""Pieces of work whose stages overlap, the only scheduler.
+"""The only scheduler: pieces of work whose stages overlap.
 
 While one trains, the next one's data is prepared and the one before is finished. A single piece of
 work needs no threads.
@@ -22,15 +22,15 @@ class Work(Protocol):
     def finish(self) -> None: ...
 
     def settle(self, error: Exception | None) -> None:
-        """Take note of how it ended, once; the error is of the first stage that failed.
+        """Take note, once, of how the work ended; the error is of the stage that failed.
 
-        What is raised here ends all other work, too.
+        What this raises ends all other work too; after `finish`, only once all have trained.
         """
         ...
 
 
 def run_overlapping(works: Sequence[Work], pool: WorkerPool) -> None:
-    """Do all work, in order; what fails stops nothing else."""
+    """Do all work, in order; a failure does not stop the rest."""
     if len(works) == 1:  # no threads: an interrupt ends it at once
         (work,) = works
         work.settle(_attempt(work.prepare, work.train, work.finish))
@@ -59,7 +59,7 @@ def _finish(work: Work) -> None:
 
 
 def _attempt(*stages: Callable[[], None]) -> Exception | None:
-    """The error of the first stage that fails; those after it are left out."""
+    """Run the stages until one fails; returns its error."""
     try:
         for stage in stages:
             stage()
@@ -75,6 +75,6 @@ def _stage_threads(pool: WorkerPool) -> Iterator[tuple[ThreadPoolExecutor, Threa
         try:
             yield preparing, finishing
         finally:
-            pool.close()  # first: what the threads are waiting for
-            for threads in (finishing, preparing):  # what has not begun when this is interrupted
+            pool.close()  # first: the threads may be waiting for it
+            for threads in (finishing, preparing):  # drop what has not begun
                 threads.shutdown(wait=False, cancel_futures=True)

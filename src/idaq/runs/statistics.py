@@ -33,7 +33,7 @@ def bootstrap_interval(per_seed: Floats) -> tuple[float, float]:
 
 
 def bootstrap_intervals(rows: Floats) -> FloatArray:
-    """The same of every row, [n, seeds] to [n, 2]; much quicker than one by one."""
+    """The same for every row, [n, seeds] to [n, 2]; much quicker than one by one."""
     values = np.asarray(rows, np.float64)
     means = values.mean(axis=1)
     intervals = np.stack([means, means], axis=1)
@@ -53,10 +53,10 @@ def bootstrap_intervals(rows: Floats) -> FloatArray:
 
 
 def normalised_score(returns: Floats, reference_return: float) -> FloatArray:
-    """A seed's score: its return, averaged over tasks, over a reference return; [seeds].
+    """A seed's score: its return, averaged over tasks, divided by a reference return; [seeds].
 
-    The reference is the mean return of successful expert episodes on the same tasks (`score`) or
-    the dataset's mean return (`score_dataset`).
+    The reference is the mean return of successful episodes on the same tasks (`score`) or the
+    dataset's mean return (`score_dataset`); see `idaq.runs.summary`.
     """
     return per_seed_mean(returns) / reference_return
 
@@ -85,7 +85,7 @@ def interquartile_mean_interval(scores: Floats) -> tuple[float, float]:
 
 
 def probability_of_improvement(scores: Floats, baseline: Floats) -> float:
-    """How probably a run beats the baseline's on the same set, averaged over sets.
+    """The probability that a run beats one of the baseline on the same set, averaged over sets.
 
     A tie counts one half; per set it is the Mann-Whitney statistic over the number of pairs.
     """
@@ -174,8 +174,7 @@ def _bootstrap(
 ) -> tuple[FloatArray, FloatArray]:
     """SciPy resamples each sample by itself, which is what makes it stratified.
 
-    It refuses samples of one value, which have only themselves to draw from; two equal ones
-    draw the same.
+    It refuses samples of one value, so such a value is given twice, which draws the same.
     """
     at_least_two = [np.repeat(s, 2, axis=-1) if s.shape[-1] == 1 else s for s in samples]
     result = stats.bootstrap(

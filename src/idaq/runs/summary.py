@@ -1,8 +1,8 @@
 """`summary.json`: one row per adaptation method, computed from the raw results.
 
-A saved row is given up only for one that says as much, or where its raw results are there to
-compute it from again. Where they are gone, the row stays as it was saved, beside what could be
-computed; and where the two are of different seeds, the saved summary as a whole.
+A saved row is replaced only by one with all of its values, and dropped only if its raw results are
+there to compute it again. Otherwise it stays, beside the rows that could be computed; if those are
+of other seeds, the saved file stays as it is.
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ from idaq.storage.checked import read_json, read_object
 from idaq.storage.describe import successful_return
 from idaq.types import AnyArray
 
-_MEANS = ("success", "score", "score_capped", "score_dataset")  # beside that of the return
-_NO_SUCCESS = ("success", None)  # of a family that has none
+_MEANS = ("success", "score", "score_capped", "score_dataset")  # besides that of the return
+_NO_SUCCESS = ("success", None)  # of a family without success
 
 
 def summarise(run: RunPlace) -> Json:
-    """Compute the summary of all results that there are, write it, and return it.
+    """Compute the summary of all results, write it, and return it.
 
-    It has the saved rows that could not be computed any more (see `without_results`).
+    Saved rows that could not be computed again are kept as the module's docstring says.
     """
     run = Run.open(run)
     summary, saved = summary_of(run), _saved_summary(run)
@@ -49,7 +49,7 @@ def summarise(run: RunPlace) -> Json:
 
 
 def without_results(run: Run) -> list[str]:
-    """The methods whose saved rows are all that there is of them."""
+    """The methods for which only a saved row is left."""
     saved = _saved_summary(run) or {"seeds": [], "rows": []}
     names = [row["method"] for row in saved["rows"]]
     return [name for name in names if not _has_results(run, name, saved["seeds"])]
@@ -85,7 +85,7 @@ def _is_row(row: object) -> bool:
 
 
 def _is_value(name: str, value: object) -> bool:
-    """Whether a row may say this."""
+    """Whether a row may have this value under this name."""
     if name in ("algo", "method"):
         return isinstance(value, str)
     if name in ("episodes", "tasks"):
@@ -96,7 +96,7 @@ def _is_value(name: str, value: object) -> bool:
 
 
 def _only_saved(run: Run, saved: Json, summary: Json) -> dict[str, Json]:
-    """The saved rows, by method, that say what nothing else does."""
+    """The saved rows, by method, with values that cannot be computed any more."""
     computed = {row["method"]: row for row in summary["rows"]}
     return {
         row["method"]: row
@@ -119,7 +119,7 @@ def _has_results(run: Run, name: str, seeds: list[int]) -> bool:
 
 
 def summary_of(run: Run) -> Json:
-    """The summary of all results that there are."""
+    """The summary of all results."""
     identity, seeds = run.identity, run.seeds()
     outside = {"components": sorted(identity.components)} if identity.components else {}
     return outside | {
@@ -161,12 +161,12 @@ def _row(run: Run, name: str, seeds: list[int]) -> Json:
 
 
 def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
-    """What a method's final episode brought every seed, averaged over tasks; each [seeds].
+    """Every seed's results in a method's final episode, averaged over tasks; each [seeds].
 
-    `mean` is the return and, where the family has success, `success` and the scores are there:
-    `score` is the return over that of the successful logged episodes of the same tasks (where
-    there are any), `score_capped` the same and at most 1, `score_dataset` over the dataset's mean.
-    There are no scores relative to a return that is not positive.
+    `mean` is the return. If the family has success, there are also `success`; `score`, the return
+    divided by that of successful episodes of the same tasks, logged or by the scripted expert (see
+    `idaq.storage.describe`); `score_capped`, the same and at most 1; and `score_dataset`, divided
+    by the dataset's mean. There are no scores relative to a return that is not positive.
     """
     results = [load_results(run, name, seed) for seed in seeds]
     if len({r["returns"].shape for r in results}) > 1:

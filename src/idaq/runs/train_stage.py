@@ -44,7 +44,7 @@ class Seeds:
 
 
 def plan_groups(run: Run, seeds: Seeds) -> list[list[int]]:
-    """The groups of seeds: those of the run so far, and new ones for seeds that are new."""
+    """The groups of seeds: those of the run so far, and new ones for new seeds."""
     groups = run.groups()
     known = {seed for group in groups for seed in group}
     wanted = seeds.all()
@@ -68,7 +68,7 @@ def train(
     quiet: bool = False,
     agents_every_updates: int = 0,
 ) -> None:
-    """Train every seed that has no agent yet.
+    """Train every group of seeds that lacks an agent.
 
     With `agents_every_updates`, agents are kept during training as well, for learning curves.
     """

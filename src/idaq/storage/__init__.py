@@ -1,1 +1,1 @@
-"""Files and directories, and nothing of reinforcement learning."""
+"""Files and directories: no algorithms, agents or environments."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from idaq.errors import IdaqError
 
 _TEMPORARY_NAME = re.compile(r"\..+\.tmp-([0-9]{1,9})")  # .NAME.tmp-PID
-IsKind = Callable[[int], bool]  # of a mode, as `stat.S_ISREG`
+IsKind = Callable[[int], bool]  # tells from a mode, as `stat.S_ISREG` does
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name `path` in whatever the disk refuses while it is written."""
+    """Turn what the disk refuses while `path` is written into an error that names it."""
     try:
         yield
     except OSError as error:
@@ -94,15 +94,15 @@ def remove(path: Path) -> None:
 
 
 def temporaries_of(name: str) -> str:
-    """The pattern of what a writer of a file or directory of that name may leave behind."""
+    """The pattern of what a writer of `name` may leave behind when it is killed."""
     return f".{name}.tmp-*"
 
 
 def remove_leftovers(paths: Iterable[Path], is_kind: IsKind) -> None:
     """Remove those of `paths` that a writer left behind when it was killed.
 
-    It left what it was to write, a file or a directory; anything else is not idaq's, nor is what a
-    link leads to. Callers give the places that they write to, and never search a tree.
+    Leftovers are of the kind that was being written, files or directories; anything else, such as a
+    link, is not idaq's. Callers pass places that they write to, and never search a tree.
     """
     for path in list(paths):
         match = _TEMPORARY_NAME.fullmatch(path.name)
@@ -114,7 +114,7 @@ def remove_leftovers(paths: Iterable[Path], is_kind: IsKind) -> None:
 
 
 def is_another_process(pid: int) -> bool:
-    """Whether a process of that number lives and is not this one."""
+    """Whether a process with that id is alive and is not this one."""
     if pid == os.getpid():
         return False
     try:

@@ -1,4 +1,4 @@
-"""JSON files that are read as what they should be, or an error that names the file."""
+"""JSON files, read and checked; errors name the file."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ REMEDY = "Restore it from a copy, or run again in another directory."
 
 
 def read_json(file: Path) -> Any:
-    """Parse a JSON file of a run, or say which one is damaged."""
+    """Parse a JSON file, or say which one is damaged."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Pytrees of arrays as one safetensors file, with JSON beside them in its header.
+"""A pytree of arrays as one safetensors file, with JSON in its header.
 
 Files are written atomically and carry a checksum of everything in them.
 """
@@ -22,7 +22,7 @@ from idaq.types import AnyArray, PyTree
 
 FORMAT_VERSION = 1
 HEADER_KEY = "idaq"
-# parts that were called otherwise: (as in files of before, today)
+# renamed parts: (a pattern of the name in older files, the name today)
 _RENAMED = ((re.compile(r"^\.ensemble(?=$|[._\[])"), ".judge"),)
 _REMEDY = "Train again, or restore the file from a copy."
 

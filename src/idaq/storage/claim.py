@@ -1,8 +1,8 @@
-"""Directories that say what they are of, and that one process at a time may write to.
+"""Directories that say what they hold, and that one process at a time may write to.
 
-`run.json` holds an identity, everything that decides what the directory will contain, and its
-provenance, which decides nothing. It is written once. Work goes on in a directory of the same
-identity alone.
+`run.json` is written once. It holds an identity, which is everything that decides what the
+directory will contain, and a provenance, which decides nothing. Work is continued only in a
+directory of the same identity.
 """
 
 import stat
@@ -22,7 +22,7 @@ LOCK_FILE = ".lock"
 
 
 def read_manifest(directory: Path) -> Json:
-    """What a directory says that it is, or an error where it does not."""
+    """The manifest of a directory, or an error if it has none that can be used."""
     file = directory / MANIFEST_FILE
     if not file.is_file():
         raise IdaqError(
@@ -43,7 +43,7 @@ def read_manifest(directory: Path) -> Json:
 
 @contextmanager
 def held(directory: Path, own: OwnNames) -> Iterator[None]:
-    """Hold a directory, so that two processes never write to it at a time."""
+    """Hold a directory, so that two processes never write to it at the same time."""
     lock_file = directory / LOCK_FILE
     with locked(lock_file):
         try:
@@ -74,7 +74,7 @@ def claimed(
     resume: bool,
     read: Callable[[Path], Json] = read_manifest,
 ) -> Iterator[Json]:
-    """Hold a directory for new work, or to go on with the same; what it says that it is."""
+    """Hold a directory for new work, or to continue the same; yields its manifest."""
     manifest = _find_same(directory, identity, resume, read)  # before anything is written
     with held(directory, own):
         if manifest is None:  # another process may have been quicker
@@ -89,7 +89,7 @@ def claimed(
 def _find_same(
     directory: Path, identity: Json, resume: bool, read: Callable[[Path], Json]
 ) -> Json | None:
-    """What is there already, if it may be gone on with; None where nothing is."""
+    """The manifest that is there, if its work may be continued; None if there is none."""
     if not (directory / MANIFEST_FILE).is_file():
         _check_new(directory)
         return None
@@ -112,7 +112,7 @@ def _find_same(
 
 
 def _check_new(directory: Path) -> None:
-    """There may be what an interrupted start leaves, and nothing else, hidden or not."""
+    """Refuse a directory with more in it, hidden or not, than an interrupted start leaves."""
     if not directory.exists():
         return
     problem, remedy = (
@@ -127,10 +127,10 @@ def _check_new(directory: Path) -> None:
 
 
 def _is_of_a_start(path: Path) -> bool:
-    """Whether it is of a process that has nothing yet, alive or not: a lock, half a manifest."""
+    """Whether it is of a process that is or was only starting: an empty lock, half a manifest."""
     try:
         found = path.lstat()
-    except FileNotFoundError:  # it has just ended
+    except FileNotFoundError:  # it has just been removed
         return True
     is_lock = path.name == LOCK_FILE and found.st_size == 0
     is_manifest = path.match(temporaries_of(MANIFEST_FILE))

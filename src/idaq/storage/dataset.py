@@ -1,9 +1,9 @@
 """The dataset on disk: a directory of flat memory-mapped arrays and one `metadata.json`.
 
-All transitions lie in one row after the other, sorted by task, so that a task is one slice.
+Transitions are rows, one after the other and sorted by task, so that a task is one slice.
 `episode_offsets` ([episodes + 1]) cuts the rows into episodes, which may differ in length, and
 `episode_task` ([episodes]) names each one's task. A dataset is written to a temporary sibling
-and renamed: it is whole or absent. It is opened with `allow_pickle=False`, its checksums are
+and renamed: it is whole or absent. When it is opened, nothing is unpickled, its checksums are
 verified, and everything that training relies on is checked before a row is used.
 """
 
@@ -115,7 +115,7 @@ class Dataset:
 
 
 def write_dataset(path: Path, arrays: Arrays, metadata: Json) -> None:
-    """Check the arrays, then write them all or nothing. `path` must not exist."""
+    """Check the arrays, then write all of them or none. `path` must not exist."""
     _check_names(arrays, str(path))
     with dataset_writer(path, metadata) as writer:
         named: dict[str, AnyArray] = {
@@ -127,7 +127,7 @@ def write_dataset(path: Path, arrays: Arrays, metadata: Json) -> None:
 
 
 class DatasetWriter:
-    """Appends episodes to the arrays of a dataset; the rows go to the disk at once."""
+    """Appends episodes to the arrays of a dataset; the rows go to the disk as they come."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -137,7 +137,7 @@ class DatasetWriter:
         self._tasks: list[int] = []
 
     def append(self, rows: Arrays, lengths: Iterable[int], tasks: Iterable[int]) -> None:
-        """Episodes one after the other: their rows, and each one's length and task."""
+        """Append episodes: their rows, one after the other, and each one's length and task."""
         lengths = [int(length) for length in lengths]
         if self._files and set(rows) != set(self._files):
             raise IdaqError(
@@ -158,7 +158,7 @@ class DatasetWriter:
         self._tasks += [int(task) for task in tasks]
 
     def finish(self) -> dict[str, AnyArray]:
-        """Close the files; all arrays, those of rows memory-mapped."""
+        """Close the files; returns all arrays, memory-mapped."""
         num_rows = sum(self._lengths)
         for name, file in self._files.items():
             file.seek(0)
@@ -207,7 +207,7 @@ def dataset_writer(path: Path, metadata: Json) -> Iterator[DatasetWriter]:
 
 
 def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
-    """Open and verify a dataset; with a `spec`, also that its shapes are the family's."""
+    """Open and verify a dataset; with a `spec`, its shapes and lengths must be the family's."""
     metadata = read_metadata(path)
     _check_names(metadata["sha256"], str(path))
     arrays: dict[str, AnyArray] = {}
@@ -219,7 +219,7 @@ def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
             raise IdaqError(f"'{file}' is damaged: its checksum does not match.", _REMEDY)
         try:
             arrays[name] = np.lib.format.open_memmap(file, mode="r")
-        except Exception as error:  # whatever a damaged header makes of numpy's parser
+        except Exception as error:  # a damaged header can make numpy raise anything
             raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
     check_arrays(arrays, metadata, str(path), spec)
     return Dataset(path, metadata, arrays)
@@ -229,14 +229,14 @@ _REMEDY = "Copy the dataset again, or collect it anew with `idaq collect`."
 
 
 def fingerprint(metadata: Json) -> str:
-    """The fingerprint of the dataset that this is the metadata of."""
+    """The fingerprint of the dataset that has this metadata."""
     hashes = metadata["sha256"]
     text = "\n".join(f"{name} {hashes[name]}" for name in sorted(hashes))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_metadata(path: Path) -> Json:
-    """What a dataset says of itself; the arrays are not touched."""
+    """The metadata of a dataset, checked; the arrays are not touched."""
     if not path.is_dir():
         raise IdaqError(
             f"There is no dataset directory '{path}'.", "Make one with `idaq collect FAMILY`."
@@ -286,7 +286,7 @@ def _file_hash(file: Path) -> str:
 
 
 def check_arrays(arrays: Arrays, metadata: Json, where: str, spec: Spec | None = None) -> None:
-    """Everything that training relies on, or an error that names the array."""
+    """Check everything that training relies on."""
     for name, value in arrays.items():
         if value.dtype != DTYPES[name]:
             raise IdaqError(

@@ -1,4 +1,4 @@
-"""What a dataset returned, task by task: the scale on which an agent's returns are read."""
+"""The returns in a dataset, task by task: what an agent's returns are compared with."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from idaq.storage.dataset import Dataset
 
 
 def describe(dataset: Dataset) -> Json:
-    """Per task: episodes and mean return and, where success is recorded, the same of successes.
+    """Per task: number and mean return of episodes and, if success is recorded, of successes.
 
-    Those are the scripted expert's own where it did not log the data.
+    Successes of a scripted expert, if the metadata has them, take the place of logged ones.
     """
     task, returns = dataset.arrays["episode_task"], dataset.episode_returns()
     success = dataset.episode_success()

@@ -1,4 +1,4 @@
-"""The names that mean something in the directories that idaq keeps: of runs, and of policies."""
+"""The names that mean something in directories of runs, datasets and behaviour policies."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ KEPT_BY = (MANIFEST_FILE, DATASET_FILE, LADDER_FILE)  # runs, datasets, behaviou
 
 
 class OwnNames(NamedTuple):
-    """What is written in a directory, as patterns; whatever else is in there is its owner's."""
+    """Patterns of what is written atomically in a directory; leftovers of other names stay."""
 
     files: tuple[str, ...]
-    directories: tuple[str, ...] = ()  # that are written as a whole
+    directories: tuple[str, ...] = ()  # each written as a whole
 
 
 RUN = OwnNames(

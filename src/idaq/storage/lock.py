@@ -1,4 +1,4 @@
-"""Locks of files. A lock ends with its process; the file that it is on means nothing by itself."""
+"""File locks. A lock ends with its process; a lock file by itself means nothing."""
 
 import fcntl
 from collections.abc import Iterator

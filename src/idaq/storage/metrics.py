@@ -1,7 +1,7 @@
 """Training metrics: JSON lines are the record, TensorBoard event files are made from them.
 
 Lines after the last checkpoint are dropped when training resumes from it, so that the record of
-an interrupted run is that of an uninterrupted one.
+an interrupted run equals that of an uninterrupted one.
 """
 
 import json
@@ -73,7 +73,7 @@ def _line(row: Json) -> str:
 
 
 def read_metrics(file: Path) -> list[Json]:
-    """All whole lines; a last line that was cut off is not one."""
+    """All lines before the first damaged one, which may be a last line that was cut off."""
     if not file.is_file():
         return []
     rows = []

@@ -1,10 +1,9 @@
-"""Files that users name: where one may be written, and what it may take the place of.
+"""Files that users name: where one may be written, and what it may replace.
 
-A file is written where there is none, or over one that idaq made of the same kind, which its
-content tells. Devices, links, directories and all other files are refused. In a directory that
-idaq keeps results in, a run, a dataset or behaviour policies, a file must also have the ending of
-its kind, and no name that means something there. The pictures that a run keeps of itself, in
-figures/ and videos/, are known by their place.
+A file may be new, or replace one of the same kind whose content shows that idaq made it. Devices,
+links, directories and all other files are refused. In a directory of results (a run, a dataset or
+behaviour policies) a file must also have the ending of its kind and a name that means nothing
+there. A run's own pictures, in figures/ and videos/, are known by their place instead.
 """
 
 import json
@@ -84,7 +83,7 @@ def output_file(path: Path, kind: Kind) -> Iterator[Path]:
 
 
 def check_output(path: Path, kind: Kind) -> None:
-    """Refuse a path that must not be written to; also before what takes long."""
+    """Refuse a path that must not be written to; call it before long work, too."""
     remedy = f"Name a new file that ends in {kind.ending}."
     if path.name in ("", ".."):  # of "", ".", "/" and the like
         raise IdaqError(f"'{path}' names no file.", remedy)
@@ -99,7 +98,7 @@ def check_output(path: Path, kind: Kind) -> None:
 
 
 def _meaning(path: Path, kind: Kind, remedy: str) -> str:
-    """What the path means to the directory of results that it lies in, if it does in any."""
+    """What the path matches among the names of the results that it lies in; "" if nothing."""
     place = Path(os.path.realpath(path.parent)) / path.name
     for directory in place.parents:
         if not any((directory / name).is_file() for name in KEPT_BY):
@@ -117,7 +116,7 @@ def _meaning(path: Path, kind: Kind, remedy: str) -> str:
 def _check_replaced(path: Path, kind: Kind, remedy: str, *, is_own_place: bool) -> None:
     try:
         mode = path.lstat().st_mode
-    except (FileNotFoundError, NotADirectoryError):  # whoever makes its directory says which
+    except (FileNotFoundError, NotADirectoryError):  # making its directory will report the latter
         return
     if stat.S_ISDIR(mode):
         raise IdaqError(f"'{path}' is a directory.", remedy)

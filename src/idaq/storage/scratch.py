@@ -1,9 +1,9 @@
-"""A directory below $TMPDIR that goes with its process, however that ends.
+"""A directory below $TMPDIR that is removed when its process ends, however that happens.
 
 A file in it, its mark, says that idaq made this very directory, and its process keeps that file
-locked. A lock ends with the process that holds it and is seen from every container that shares the
-directory, which the number of a process is not. So a directory is removed only where it is this
-user's, bears its mark, and the mark's lock can be had; no other is touched, whatever its name.
+locked. A lock ends with the process that holds it and, unlike a process id, is visible in every
+container that shares the directory. So a directory is removed only if it is this user's, has its
+mark, and the mark can be locked; no other is touched, whatever its name.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ class Scratch:
 
 
 def _mark(path: Path) -> int:
-    """Lock the mark and then write it, so that there is never one without its lock."""
+    """Lock the mark before writing it, so that it is never seen complete and unlocked."""
     mark = os.open(path / MARK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)  # not inheritable
     with suppress(OSError):  # a file system without locks: nobody else will remove the directory
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,12 +41,12 @@ def _mark(path: Path) -> int:
 
 
 def _words(path: Path) -> bytes:
-    """A copy under another name is not the directory that was marked."""
+    """The content of the mark; it has the name, so that a renamed copy has no valid mark."""
     return f"{path.name} is a directory of idaq's worker processes and ends with them.\n".encode()
 
 
 def _end(path: Path, lock: int, maker: int) -> None:
-    if os.getpid() == maker:  # and not a copy of it that somebody forked
+    if os.getpid() == maker:  # and not a fork of it
         _remove_tree(path)
     os.close(lock)
 
@@ -66,7 +66,7 @@ def remove_if_abandoned(path: Path) -> None:
 
 
 def remove_when_abandoned(path: Path, seconds: float) -> None:
-    """The same for a process that is ending: it lets go of its lock in its last moments."""
+    """The same, tried for some seconds: an ending process releases its lock in its last moments."""
     end = time.monotonic() + seconds
     remove_if_abandoned(path)
     while path.exists() and time.monotonic() < end:
@@ -76,7 +76,7 @@ def remove_when_abandoned(path: Path, seconds: float) -> None:
 
 @contextmanager
 def _opened_mark(path: Path) -> Iterator[int]:
-    """The mark of a directory of this user's; an `OSError` where there is none."""
+    """Open the mark of a directory of this user; an `OSError` if there is none."""
     if not _is_own(path.lstat(), stat.S_ISDIR):
         raise PermissionError(path)
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK  # it may be anything, such as a pipe
@@ -96,7 +96,7 @@ def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _remove_tree(path: Path) -> None:
-    """The mark goes last: a removal that is cut short can be taken up. Links are not followed."""
+    """The mark goes last, so that an interrupted removal can be resumed. No link is followed."""
     with suppress(OSError):
         for entry in path.iterdir():
             if entry.is_dir() and not entry.is_symlink():

@@ -5,8 +5,8 @@
     >>> print(value)
     2
 
-`run_checks` runs the paper's statements, `print_table` prints what came out and `write_figures`
-draws it; `idaq theory` does the same from the command line.
+`run_checks` tests the paper's statements, `print_table` prints the outcomes, and `write_figures`
+draws the main quantities; `idaq theory` does the same from the command line.
 """
 
 from idaq.theory.bamdp import BeliefMdp, HyperState, enumerate_bamdp, online_value

@@ -2,7 +2,7 @@
 
 A hyper-state is a state and a belief, here an exact posterior over tasks. `enumerate_bamdp` walks
 from the prior through every outcome that the belief allows, over N episodes, and returns the belief
-MDP as a `LayeredMdp`, so that optimal and given-policy evaluation are those of any MDP.
+MDP as a `LayeredMdp`, so that optima and policies' values are computed as for any MDP.
 
 Departures from the paper:
 
@@ -10,9 +10,9 @@ Departures from the paper:
    multiplies the whole belief by the *expected* likelihood, one number for all tasks, which a
    normalisation removes: read literally, a belief would never move.
 2. The law of (r, s') under a belief is the mixture E_b[R(r) P(s')]. The paper prints the product of
-   the two mixtures, which differs as soon as reward and next state depend through the task, and
-   then gives weight to outcomes that no task can produce.
-3. Hyper-states are distinguished by step, as the paper's assumption of disjoint layers asks.
+   the two mixtures, which differs if reward and next state depend on each other through the
+   task, and may then give weight to outcomes that no task can produce.
+3. Hyper-states are distinguished by step, as the paper's assumption of disjoint layers requires.
 """
 
 from collections.abc import Callable, Mapping, Sequence

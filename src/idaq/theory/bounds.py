@@ -7,7 +7,7 @@ Departures from the paper, each in a function of its own next to the printed one
    weight w that m training tasks all miss with probability w (1 - w)^m, at most 1/(e m); summing
    over the cells gives delta = C / (e m) where the paper has delta = exp(-m / C).
 2. `leave_bound`: the same correction in its second term; in its first, the union bound counts the
-   |S||A||R| reward frequencies beside the |S|^2|A| transition frequencies; the two parts hold
+   |S||A||R| reward frequencies besides the |S|^2|A| transition frequencies; the two parts hold
    together with probability 1 - 2 delta, which the printed lemma does not say.
 3. `hoeffding_step`: 1 - exp(-2 x) >= x is false at x = 1; by concavity (1 - exp(-2)) x is right.
 4. The leave bounds take d_mu in the task itself, its limit in unlimited data; the lemma takes it in
@@ -88,7 +88,7 @@ def closest_task_bound(table_size: int, *, delta: float, num_tasks: int) -> floa
 
 
 def num_cells(distance: Fraction, dimension: int) -> int:
-    """How many half-open cubes of a side cover [0, 1]^n."""
+    """How many half-open cubes of side `distance` cover [0, 1]^n."""
     per_side: int = floor(1 / distance) + 1
     return int(per_side**dimension)
 

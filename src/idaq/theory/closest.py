@@ -1,7 +1,7 @@
 """The closest training task, exactly (Appendix A.7.2, Lemmas 9 and 10).
 
-For a finite prior the probability that m i.i.d. training tasks all miss a neighbourhood of a test
-task drawn from the same prior is a finite sum, and so is the law of which task is closest.
+All tasks are drawn from one finite prior, so the probability that m training tasks all miss a
+neighbourhood of the test task is a finite sum, and so is the law of which task is closest.
 
 Departures from the paper:
 

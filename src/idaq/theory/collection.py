@@ -26,7 +26,7 @@ Visits: TypeAlias = Sequence[Sequence[Fraction]]
 
 
 def hypothesis_mdp(belief_mdp: BeliefMdp, hypothesis: Hypothesis) -> LayeredMdp:
-    """The hyper-states as one task moves through them, in place of the belief's mixture."""
+    """The hyper-states under one task's dynamics, in place of the belief's mixture."""
     task = belief_mdp.family.mdps[hypothesis.task]
     outcomes = []
     for number, hyper_state in enumerate(belief_mdp.hyper_states):

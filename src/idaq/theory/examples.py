@@ -1,7 +1,7 @@
-"""The families that the theory is told with: the example with v doors, and small counterexamples.
+"""Example families: the paper's example with v doors, and small counterexamples.
 
 `doors` is the family of the paper's Figure 2 (Section 3.1). The others are not in the paper; each
-is a small family that shows one thing, named by what happens in it.
+is a small family that shows one thing, and is named after what happens in it.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def doors(num_doors: int) -> TabularFamily:
 
 
 def noisy_doors(num_doors: int, *, success: Fraction, loyalty: Fraction) -> TabularFamily:
-    """Doors that may surprise.
+    """Doors with chance in their rewards and in the behaviour policy.
 
     The right door pays with probability `success`, any other with 1 - `success`; the behaviour
     policy opens the right door with probability `loyalty`, otherwise one of the others.
@@ -70,7 +70,7 @@ def levers(success: Sequence[Fraction], prior: Sequence[Fraction]) -> TabularFam
 
 
 def halving_levers(num_levels: int) -> TabularFamily:
-    """Levers that pay with probability 0 or 2^-j, the rarer the payment the rarer the task."""
+    """Levers of weight 2^-j that pay with chance 2^-j, and one of weight 1/2 that never pays."""
     success = [ZERO, *(Fraction(1, 2**j) for j in range(1, num_levels + 1))]
     weights = {0: Fraction(1, 2), **{j: Fraction(1, 2**j) for j in range(1, num_levels + 1)}}
     prior = from_weights(weights)
@@ -78,7 +78,7 @@ def halving_levers(num_levels: int) -> TabularFamily:
 
 
 def rare_lever(num_training_tasks: int) -> TabularFamily:
-    """Two levers, always 0 and always 1; the second comes up once in m + 1 tasks."""
+    """One lever that never pays, and one that always does and comes up once in m + 1 tasks."""
     rare = Fraction(1, num_training_tasks + 1)
     return levers([ZERO, ONE], [1 - rare, rare])
 
@@ -127,7 +127,7 @@ def corridors(num_doors: int) -> TabularFamily:
     """Each door stands at the end of its own corridor: walk first, then open.
 
     The walk reveals nothing, so the belief at the end of a corridor is the prior, although only
-    the data of one task ever got there.
+    one task's data ever gets there.
     """
     every = range(num_doors)
     return _two_step_family(
@@ -141,7 +141,7 @@ def corridors(num_doors: int) -> TabularFamily:
 
 
 def telling_rewards() -> TabularFamily:
-    """Two tasks in which the reward tells where the step leads: reward and next state depend."""
+    """Two tasks in which the reward tells where the step leads: the two are dependent."""
     return _two_step_family(
         num_branches=2,
         num_actions=1,
@@ -155,8 +155,8 @@ def telling_rewards() -> TabularFamily:
 def swapped_corridors() -> TabularFamily:
     """Two tasks whose two corridors are swapped; the second task's data only ever took action 1.
 
-    Running the first task's policy in the second visits states and rewards that the first task's
-    data all contains, by a transition that no data contains.
+    The first task's policy, run in the second, meets only states and (s, a, r) of the first task's
+    data, but action 0 takes it through a transition that no data contains.
     """
     return _two_step_family(
         num_branches=2,

@@ -1,6 +1,6 @@
 """The theory in pictures: the gap, the leave probability with its bound, adaptation on the doors.
 
-Every curve is computed by the functions that the checks use; nothing is sampled.
+Every curve is computed from the laws themselves; nothing is sampled.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def check_figures(directory: Path) -> None:
 
 
 def write_figures(directory: Path, v_range: range = range(3, 11)) -> list[Path]:
-    """Draw every figure into a directory, which is made if need be, over none but such figures."""
+    """Draw every figure into a directory, made if need be; overwrite only such figures."""
     check_figures(directory)
     drawings: tuple[Callable[[], Figure], ...] = (
         lambda: draw_gap(v_range),
@@ -183,7 +183,7 @@ def _draw_leave_panel(
 
 
 def draw_adaptation(num_doors: int) -> "Figure":
-    """Online return of a naive and an in-distribution meta-policy, episode by episode."""
+    """Online returns of an optimal, an in-distribution and a naive meta-policy, by episode."""
     family = doors(num_doors)
     episodes = range(1, num_doors + 1)
     curves = [

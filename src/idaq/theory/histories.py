@@ -1,8 +1,8 @@
-"""Whole histories, and what Bayes' rule makes of them at one go (Appendix A.3.2, Theorem 2).
+"""Whole histories, and the posteriors that Bayes' rule gives for them (Appendix A.3.2, Theorem 2).
 
-The belief MDPs update a belief step by step. Here each history is weighed at once, by the product
-of all its factors, for every pair (kappa, mu): an independent way to the same posteriors, with
-which Theorem 2 is checked.
+The belief MDPs update a belief step by step. Here each history is weighed as a whole, by the
+product of all its factors, for every pair (kappa, mu). This is an independent way to the same
+posteriors, by which Theorem 2 is checked.
 """
 
 from collections.abc import Mapping, Sequence

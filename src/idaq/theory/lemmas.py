@@ -1,4 +1,4 @@
-"""The deterministic lemmas: two sides to be compared, exactly (Appendix A.6 and A.7).
+"""Both sides of the deterministic lemmas, exactly (Appendix A.6 and A.7).
 
 Each function computes both sides of an inequality for one pair of MDPs (or one MDP and one dataset)
 and one policy. The side conditions' epsilons are the smallest for which the lemma applies.

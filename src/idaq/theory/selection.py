@@ -27,7 +27,7 @@ from idaq.theory.transformed import prior_belief
 
 
 class Episode(NamedTuple):
-    """What selection sees of an episode, and what it would like to know."""
+    """An episode's return, which selection sees, and whether it is in distribution."""
 
     total_reward: Fraction
     in_distribution: bool
@@ -63,21 +63,21 @@ def reference_episode_law(family: TabularFamily, test_task: int) -> dict[Episode
 
 
 class ReferenceStage(NamedTuple):
-    """What selection makes of a reference stage."""
+    """The probabilities of two events in a reference stage."""
 
     met: Fraction  # some reference episode was in distribution
     clean: Fraction  # one was, and everything kept is
 
     @property
     def clean_if_met(self) -> Fraction:
-        """The probability that what is kept is in distribution, if there was anything to keep."""
+        """The probability that all that is kept is in distribution, if any episode is."""
         return self.clean / self.met
 
 
 def reference_stage(
     law: Mapping[Episode, Fraction], num_episodes: int, quantile: Fraction
 ) -> ReferenceStage:
-    """The exact outcome of a reference stage of i.i.d. episodes."""
+    """The exact probabilities for a reference stage of i.i.d. episodes."""
     kinds = list(law)
     met = clean = ZERO
     for counts in _compositions(num_episodes, len(kinds)):

@@ -1,8 +1,8 @@
 """Thompson-sampling meta-policies on the transformed BAMDP (Appendix A.4, Theorem 3).
 
-In each episode the agent draws a hypothesis (kappa, mu) from its belief, acts as that hypothesis
-would and, if the episode is feasible under the belief, updates it. Here the agents' whole course is
-computed, exactly, by following the law of their belief from episode to episode.
+In each episode the agent draws a hypothesis (kappa, mu) from its belief, acts as mu does, and
+updates the belief if the episode is feasible under it. Returns and beliefs are computed exactly, by
+following the law of the belief from episode to episode.
 
 Departures from the paper:
 
@@ -54,7 +54,7 @@ def update_with_episode(
 
 
 class Adaptation(NamedTuple):
-    """An agent's course: what it expects per episode, and the law of its final belief."""
+    """The expected return of each episode, and the law of the agent's final belief."""
 
     returns: list[Fraction]
     beliefs: dict[Belief | None, Fraction]
@@ -65,8 +65,8 @@ def adapt(
 ) -> Adaptation:
     """Run a Thompson-sampling agent in one task and follow the law of its belief.
 
-    The in-distribution agent leaves its belief as it was when an episode is infeasible. The naive
-    one has then no belief (None) that its policy was trained for; it acts at random from there on.
+    The in-distribution agent keeps its belief when an episode is infeasible. The naive one is then
+    left with no belief that its policy was trained for (None), and acts at random from there on.
     """
     mdp = family.mdps[test_task]
     untrained: Policy = [uniform(range(family.num_actions))] * family.num_states
@@ -164,7 +164,7 @@ def keeps_own_hypothesis(family: TabularFamily, judged_on: JudgedOn) -> bool:
 class LeaveLaw:
     """The exact law of p_out for the closest training task's hypothesis in a new task.
 
-    Over the test task, the closest of m training tasks and that task's dataset of K trajectories;
+    The law is over the test task, the closest of m training tasks and its K logged trajectories;
     p_out is that of the worst batch-constrained policy. Each task must have one behaviour policy.
     """
 

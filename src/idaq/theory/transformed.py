@@ -1,8 +1,8 @@
 """The transformed BAMDP: a belief over task *and* behaviour policy (Definition 2, Theorem 2).
 
 The belief is an exact posterior over the pairs (kappa, mu) of a family. An action is evidence too:
-it is weighed by mu(a|s). What no pair can have produced has no posterior; `update_belief` answers
-None, and such an update is infeasible.
+it is weighed by mu(a|s). What no pair can have produced has no posterior: the update is infeasible,
+and `update_belief` returns None.
 
 Departures from the paper:
 

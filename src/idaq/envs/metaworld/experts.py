@@ -1,11 +1,11 @@
 """The 50 task sets of ML1 by the paper's names, and what is fixed in their scripted experts.
 
-Facts alone: this file needs no simulator.
+This file is data only and needs no simulator.
 """
 
 from dataclasses import dataclass
 
-NEVER = 1_000_000  # successful steps in a row: the script runs on to the end of the episode
+NEVER = 1_000_000  # successful steps in a row, more than an episode has: the hand never stays
 
 _NAMES = """
 assembly basketball bin-picking box-close button-press button-press-topdown
@@ -29,7 +29,7 @@ class Fix:
     hold_lift: float = 0.0  # it stays this much higher
     hold_gripper: float | None = None  # the gripper's command meanwhile; the last one, if None
     open_wide: bool = False  # a gripper that the script leaves alone (command 0) is opened
-    # from where they are to where the script believes them
+    # added to the true positions before the script sees them
     shift_object: tuple[float, float, float] = (0.0, 0.0, 0.0)
     shift_goal: tuple[float, float, float] = (0.0, 0.0, 0.0)
 

@@ -6,11 +6,11 @@ the class and its faster subclass can be compared side by side. In the subclass
 1. positions of bodies and sites are read from views that are looked up by name once;
 2. observations are written into one array instead of being split and stacked, and clipped with two
    ufuncs;
-3. contacts are compared as arrays of ids instead of one wrapper object per contact;
+3. contacts are compared as lists of ids instead of one wrapper object per contact;
 4. goal sites are no longer put in place before MuJoCo's forward pass, which overwrites them, and
    the accelerations of `mj_rnePostConstraint`, which nothing reads, are left out;
-5. a reset prepares the scene twice, and the first time, whose physical state is thrown away, only
-   positions are computed, and no motion;
+5. a reset prepares the scene twice; the first time only positions are computed and no motion, as
+   that physical state is thrown away;
 6. rewards of scalars and quaternions of rotations are computed with floats: copies of the
    environment's own methods use the `Rotation` and `reward_utils` given here.
 
@@ -69,7 +69,7 @@ def _rebind(member: Any) -> Any:
 
 
 def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:
-    """A copy of the function, for which some names of its module mean something else."""
+    """A copy of the function that sees other values for some names of its module."""
     scope = {**function.__globals__, **names}
     copy = FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__

@@ -28,7 +28,7 @@ function fitting(width) {
   return Math.max(300, Math.min(width, window.innerWidth - 70));
 }
 
-/** A frame with axes; gives the two scales and the group to draw in. */
+/** A frame with axes; returns the two scales and the group to draw in. */
 function frame({ x, y, xlabel, ylabel, width = 360, height = 235, log = false, name, whole = false }) {
   const left = 64, right = 12, top = 10, bottom = 40;
   const fx = log ? Math.log10 : (v) => v;
@@ -63,7 +63,7 @@ function logTicks(low, high) {
   return found.length > 1 ? found : [low, high];
 }
 
-/** A tick's number, in as few places as tell it from the other ticks. */
+/** A tick's number, with just enough decimals to tell it from the other ticks. */
 function brief(value, all) {
   const size = Math.abs(value);
   if (size >= 10000) return `${text(value / 1000, 0)}k`;

@@ -29,7 +29,7 @@ function explorer(runs) {
     return cache.get(seed);
   }
 
-  /** Everything known of one episode. */
+  /** Everything known about one episode. */
   function look(seed, method, episode) {
     const place = state.task * seed.episodes + episode;
     const isFinal = episode === seed.episodes - 1;
@@ -68,7 +68,7 @@ function explorer(runs) {
     const name = before.method.name, task = before.seed.tasks[state.task];
     Object.assign(state, change);
     const { run } = current();
-    if ("run" in change) { // the same method there, where there is one
+    if ("run" in change) { // the same method, if the new run has it
       state.method = Math.max(0, run.methods.findIndex((m) => m.name === name));
       state.seed = 0;
     }

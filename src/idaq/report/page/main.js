@@ -1,4 +1,4 @@
-/* The page: sections, theme, and news where it is served. */
+/* The page: sections, theme, and updates while it is served. */
 
 let PAGE = JSON.parse(document.getElementById("data").textContent);
 

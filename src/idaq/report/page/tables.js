@@ -31,7 +31,7 @@ function sortableTable({ columns, rows, caption, totals = [] }) {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, table);
 }
 
-/** What is missing comes last, whichever way. */
+/** Missing values come last in either order. */
 function compare(a, b, up) {
   const missing = (v) => v === null || v === undefined || Number.isNaN(v);
   if (missing(a) || missing(b)) return missing(a) - missing(b);

@@ -210,7 +210,7 @@ def transformed_consistency(
     enumerate_mdp: Callable[[TabularFamily, int], BeliefMdp] = enumerate_transformed,
     gap: Callable[[Dataset, LayeredMdp], Fraction] = worst_evaluation_gap,
 ) -> Check:
-    """Theorem 2 (iii). The MDP and the gap are parameters so that one can see them break."""
+    """Theorem 2 (iii). The MDP and the gap are parameters so that tests can break them."""
     family = noisy_doors(2, success=Fraction(3, 4), loyalty=Fraction(2, 3))
     sizes = (100, 1_000, 10_000, 100_000)
     gaps = gaps_as_data_grows(

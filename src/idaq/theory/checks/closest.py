@@ -43,7 +43,7 @@ def pair_distance_case(choose: Choose) -> Inequality:
 
 
 def _cases(settings: Settings, case: Callable[[Choose], Inequality]) -> Iterator[Inequality]:
-    """As many random cases as there are families to check in which the bound says something."""
+    """`num_families` random cases in which the bound says something."""
     choose = random.Random(settings.seed).randint
     cases = (case(choose) for _ in count())
     return islice((each for each in cases if not each.is_vacuous), settings.num_families)

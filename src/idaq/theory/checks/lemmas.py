@@ -42,7 +42,7 @@ Instance = Callable[[TabularFamily, Choose], Inequality]
 
 
 def _informative(settings: Settings, instance: Instance) -> Iterator[Inequality]:
-    """As many cases as there are families to check in which the bound says something."""
+    """Up to `num_families` cases in which the bound says something."""
     more = Settings(num_families=50 * settings.num_families, seed=settings.seed)
     cases = (instance(family, choose) for family, choose in more.families(max_horizon=3))
     return islice((case for case in cases if not case.is_vacuous), settings.num_families)
@@ -247,7 +247,7 @@ def concentration_visitation_as_printed(_: Settings) -> Check:
 def _leaving_instance(
     inequality: Callable[[LayeredMdp, Dataset, Policy], Inequality],
 ) -> Instance:
-    """The second task's data, or the first's, and any policy at all, run in the second task."""
+    """Any hypothesis's data, and any policy at all, run in the second task."""
 
     def instance(family: TabularFamily, choose: Choose) -> Inequality:
         hypothesis = family.hypotheses[choose(0, len(family.hypotheses) - 1)]

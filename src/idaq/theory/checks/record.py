@@ -1,4 +1,4 @@
-"""What a check returns, what it may be told, and how it writes numbers."""
+"""What a check returns, its settings, and how it writes numbers."""
 
 import random
 from collections.abc import Iterable, Iterator
