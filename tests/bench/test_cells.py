@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from idaq.adapt.methods import make_adapter
-from idaq.algos.context_based import ContextBased
-from idaq.algos.entries import make_algorithm
+from idaq.algos.entries import OBJECTIVES, make_algorithm
 from idaq.behaviour import collect as data_collect
 from idaq.bench import stages
 from idaq.bench.cells import Cell, data_place, error_place, make_cells, run_place
@@ -153,14 +152,11 @@ def test_a_raised_version_of_the_family(copy: Path, monkeypatch: pytest.MonkeyPa
     assert states(copy) == ["to do", "done"]
 
 
-def test_a_raised_version_of_the_algorithm(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def newer(*arguments: Any) -> Any:
-        made = make_algorithm(*arguments)
-        assert isinstance(made, ContextBased)
-        return replace(made, entry=replace(made.entry, version=99))
-
-    monkeypatch.setattr("idaq.runs.recipe.make_algorithm", newer)
-    assert states(copy) == ["started", "started"]
+def test_a_raised_version_of_the_algorithm(copy: Path) -> None:
+    newer = replace(OBJECTIVES[cells()[0].algorithm], version=99)
+    with OBJECTIVES.registered(newer):
+        assert states(copy) == ["started", "started"]
+    assert states(copy) == ["done", "done"]
 
 
 def test_a_raised_version_of_an_adapter_is_adapted_again(

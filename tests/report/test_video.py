@@ -8,6 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from idaq.algos.resolve import resolve
+from idaq.config import to_dict
 from idaq.errors import IdaqError
 from idaq.report import video
 from idaq.report.video import Panel, choose_episodes, draw_frames, write_gif, write_video
@@ -115,7 +117,8 @@ def test_the_command_line(tmp_path: Path, idaq: Program) -> None:
     assert "--video" in out
     assert "--video-task TASK" in out
 
-    run = empty_run(tmp_path, "point-robot").path
+    config = to_dict(resolve("default", "point-robot"))
+    run = empty_run(tmp_path, "point-robot", config).path
     for options, message in [
         (("--video",), "has no camera"),
         (("--video-task", 3), "Add --video"),
