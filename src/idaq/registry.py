@@ -185,11 +185,12 @@ def identity_of(entry: Any) -> int | str:
     """What tells an entry from others of the same name: its version, or else its source.
 
     The source is the whole file that defines it, so that no change to what trains goes unnoticed.
+    Parts that are idaq's own count by name: idaq's versions say whether they have changed.
     """
     if entry.version is not None:
         return int(entry.version)
-    parts = [getattr(entry, name) for name in vars(entry)]
-    sources = {_source(part) for part in parts if inspect.isclass(part) or callable(part)}
+    parts = [part for part in vars(entry).values() if callable(part)]
+    sources = {source for part in parts for source in _sources(part)}
     return "source " + hashlib.sha256("\n".join(sorted(sources)).encode()).hexdigest()[:16]
 
 
@@ -200,15 +201,22 @@ def _entry_points(group: str) -> "tuple[EntryPoint, ...]":
     return tuple(entry_points(group=group))
 
 
-def _source(part: Any) -> str:
+def _sources(part: Any) -> Iterator[str]:
+    """What identifies a class or function: its file, and the arguments that are bound to it."""
     if isinstance(part, partial):
-        part = part.func
+        yield from _sources(part.func)
+        for name, value in (*enumerate(part.args), *part.keywords.items()):
+            yield from _sources(value) if callable(value) else (f"{name}={value!r}",)
+        return
     module = inspect.getmodule(part)
+    if module is not None and module.__name__.partition(".")[0] == "idaq":
+        yield f"{module.__name__}:{getattr(part, '__qualname__', part)}"
+        return
     try:
-        return inspect.getsource(module if module is not None else part)
+        yield inspect.getsource(module if module is not None else part)
     except (OSError, TypeError):  # defined in a notebook, or without any source
         try:
-            return inspect.getsource(part)
+            yield inspect.getsource(part)
         except (OSError, TypeError) as error:
             raise IdaqError(
                 f"The source of {part!r} cannot be read, so that it has no identity.",
