@@ -1,4 +1,4 @@
-"""The shapes that cross module borders."""
+"""The types that modules share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ AnyArray = NDArray[Any]  # NumPy's, of any type
 Array = jax.Array | AnyArray
 IntArray = NDArray[np.int64]
 
-# JAX's, by the shape that a function of one seed and one task sees; outside `vmap` there is one
-# more axis for each.
+# JAX arrays, named by the shape that a function of one seed and one task sees; outside `vmap` there
+# is one more axis for each.
 Key = jax.Array  # [], of random numbers
 Scalar = jax.Array  # []
 Vector = jax.Array  # [n]
@@ -55,7 +55,8 @@ class Traits:
     measure: Literal["return", "score"] = "return"  # what tables show
     rewards_differ: bool = True  # between tasks
     dynamics_differ: bool = False
-    needs_demonstrations: bool = False  # to train behaviour policies
+    behaviour: tuple[str, ...] = ()  # settings that train its behaviour policies, name=value
+    policies_of: str = ""  # a family of the same tasks whose behaviour policies log its data
     horizon: int = 0
 
 
@@ -70,10 +71,10 @@ class Transition(NamedTuple):
     """A batch of transitions on the device; every field has the same leading axes."""
 
     obs: jax.Array  # [..., obs_dim]
-    action: jax.Array  # [..., action_dim], in the environment's own units
+    action: jax.Array  # [..., action_dim], scaled to [-1, 1]
     reward: jax.Array  # [...]
     next_obs: jax.Array  # [..., obs_dim]
-    terminated: jax.Array  # [...] bool: the task ended here; a time limit is not an end
+    terminated: jax.Array  # [...], 1 or true: the task ended here; a time limit is not an end
 
 
 class Episodes(NamedTuple):

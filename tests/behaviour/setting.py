@@ -1,6 +1,7 @@
 """A training of behaviour policies so small that it takes a second."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from idaq.behaviour.ladder import Ladder, Rung
 from idaq.behaviour.sac import SacConfig
 from idaq.behaviour.training import train_policies
 from idaq.envs import POINT_FAMILIES
+from idaq.envs.point_robot import PointRobot
+from idaq.types import Traits
 
 FAMILY = POINT_FAMILIES["point-robot"]
 SAC = SacConfig(policy_hidden=(8,), critic_hidden=(8,), batch_size=16, learning_rate=1e-2)
@@ -27,6 +30,17 @@ SETTINGS = (  # the same on the command line
     *("--set", "episodes_per_round=3", "updates_per_round=4", "replay_rounds=4"),
     *("--set", "random_rounds=1", "evaluate_every_rounds=2"),
 )
+
+
+NO_TRAITS = Traits()
+
+
+@dataclass(frozen=True)
+class Mine(PointRobot):
+    """A family that is registered nowhere."""
+
+    traits: Traits = NO_TRAITS
+    name: str = "mine"
 
 
 def train(path: Path, **options: Any) -> Ladder:

@@ -18,8 +18,9 @@ from idaq.behaviour.ladder import (
 from idaq.envs import POINT_FAMILIES, get_family
 from idaq.errors import IdaqError
 from idaq.storage.layout import LADDER_FILE
+from idaq.types import Traits
 from tests import tiny
-from tests.behaviour.setting import FAMILY, made_up, train
+from tests.behaviour.setting import FAMILY, Mine, made_up, train
 
 
 def numbers(rungs: tuple[object, ...]) -> list[int]:
@@ -149,3 +150,7 @@ def test_policies_of_another_family(policies: Path, tmp_path: Path) -> None:
         load_ladder(tmp_path, FAMILY)
     sparse = load_ladder(policies, POINT_FAMILIES["point-robot-sparse"])
     assert sparse.family == "point-robot", "the tasks and their dynamics are the same"
+    mine = load_ladder(policies, Mine(traits=Traits(policies_of=FAMILY.name)))
+    assert mine.rungs == sparse.rungs
+    with pytest.raises(IdaqError, match="not of 'mine'"):
+        load_ladder(policies, Mine())

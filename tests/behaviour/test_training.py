@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from idaq.behaviour import training as module
+from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.training import (
     STATE_FILE,
     Training,
@@ -24,8 +25,9 @@ from idaq.envs import CHEETAH_VEL, POINT_FAMILIES
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
 from idaq.storage.metrics import read_metrics
+from idaq.types import Traits
 from tests import tiny
-from tests.behaviour.setting import CONFIG, FAMILY, SETTINGS, train
+from tests.behaviour.setting import CONFIG, FAMILY, SETTINGS, Mine, train
 from tests.faults.injection import Death, injector
 from tests.host_fakes import InlinePool, Walk
 from tests.program import finish, start, tree
@@ -191,6 +193,15 @@ def test_rows_of_episodes_that_end_early() -> None:
     }
     assert {(float(r), int(t)) for r, t in zip(rows.reward, row_tasks, strict=True)} == took_place
     assert np.abs(np.asarray(rows.action)).max() <= 1.0
+
+
+def test_a_family_says_how_its_policies_are_trained() -> None:
+    config = behaviour_config(Mine(traits=Traits(behaviour=("num_rounds=7", "sac.discount=0.5"))))
+    plain = behaviour_config(Mine())
+    assert (config.num_rounds, config.sac.discount) == (7, 0.5)
+    assert replace(config, num_rounds=plain.num_rounds, sac=plain.sac) == plain
+    with pytest.raises(IdaqError, match="num_rounds"):
+        behaviour_config(Mine(traits=Traits(behaviour=("num_round=7",))))
 
 
 def test_what_can_be_retrained() -> None:

@@ -1,10 +1,9 @@
 """How the behaviour policies of each family are trained."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from idaq.behaviour.ladder import SHARED_WITH
 from idaq.behaviour.sac import SacConfig
-from idaq.config import require
+from idaq.config import override, require
 from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
 
@@ -81,21 +80,23 @@ _BY_GROUP = {"point": _point, "cheetah": _cheetah, "ml1": _ml1}
 
 
 def behaviour_config(family: TaskFamily) -> BehaviourConfig:
-    """The settings that train a family's behaviour policies: its group's, or those for its kind."""
+    """The settings that train a family's behaviour policies.
+
+    They are those of its group or else for its kind, changed as the family says.
+    """
     traits = traits_of(family)
     if not traits.has_environment:
         raise IdaqError(
             f"'{family.name}' has no environment to train behaviour policies in.",
             "Log its data yourself.",
         )
-    for trained, others in SHARED_WITH.items():
-        if family.name in others:
-            raise IdaqError(
-                f"The policies that log '{family.name}' are those of '{trained}': the tasks are "
-                "the same, and its reward teaches nothing.",
-                f"Train those of {trained}.",
-            )
+    if traits.policies_of:
+        raise IdaqError(
+            f"The policies that log '{family.name}' are those of '{traits.policies_of}', which has "
+            "the same tasks.",
+            f"Train those of {traits.policies_of}.",
+        )
     config = _BY_GROUP.get(traits.group, _cheetah if traits.simulator else _point)()
-    if traits.needs_demonstrations:
-        return replace(config, num_rounds=120, demonstration_rounds=10)
+    for setting in traits.behaviour:
+        config = override(config, setting)
     return config

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from idaq.behaviour.sac import Sac, SacConfig
 from idaq.config import Json, from_dict, to_dict
-from idaq.envs.family import TaskFamily
+from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
 from idaq.storage.atomic import atomic_directory, write_json
@@ -167,7 +167,7 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
         raise IdaqError(f"'{file}' does not describe policies ({error!r}).", _REMEDY) from error
     if not ladder.rungs:
         raise IdaqError(f"'{file}' lists no policies.", "Let the training reach its evaluation.")
-    if family.name not in (ladder.family, *SHARED_WITH.get(ladder.family, ())):
+    if ladder.family not in families_of_policies(family):
         raise IdaqError(
             f"'{path}' holds behaviour policies of '{ladder.family}', not of '{family.name}'.",
             "Give the directory of that family's.",
@@ -182,8 +182,9 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
     return ladder
 
 
-# Families with the same tasks and dynamics: the policies of one can log the other's data.
-SHARED_WITH = {"point-robot": ("point-robot-sparse",)}
+def families_of_policies(family: TaskFamily) -> tuple[str, ...]:
+    """The families whose policies can log a family's data: itself, and one of the same tasks."""
+    return tuple(filter(None, (family.name, traits_of(family).policies_of)))
 
 
 def ladder_policy(ladder: Ladder, family: TaskFamily) -> Sac:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.behaviour.ladder import (
-    SHARED_WITH,
     Ladder,
     conditions,
+    families_of_policies,
     ladder_policy,
     load_ladder,
 )
@@ -114,8 +114,7 @@ def _fingerprint(ladder: Ladder, names: Sequence[str]) -> str:
 
 def shipped_policies(family: TaskFamily) -> Path | None:
     """Where the package keeps a ladder that serves the family, if it does."""
-    names = [family.name, *(name for name, others in SHARED_WITH.items() if family.name in others)]
-    for name in names:
+    for name in families_of_policies(family):
         if (WEIGHTS / name / LADDER_FILE).is_file():
             return WEIGHTS / name
     return None

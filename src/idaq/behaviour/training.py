@@ -27,7 +27,6 @@ from idaq.algos.data import scale_action
 from idaq.behaviour.collect import scripted_episodes
 from idaq.behaviour.config import BehaviourConfig, behaviour_config
 from idaq.behaviour.ladder import (
-    SHARED_WITH,
     Ladder,
     Rung,
     conditions,
@@ -50,6 +49,7 @@ from idaq.envs.family import (
     check_seed,
     has_scripted_expert,
     is_host_family,
+    traits_of,
 )
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
@@ -248,8 +248,7 @@ def policies_to_train(name: str, quality: str) -> tuple[TaskFamily, BehaviourCon
     family = get_family(name)
     if quality == "random" or (quality == "expert" and has_scripted_expert(family)):
         return None
-    trained_on = [first for first, others in SHARED_WITH.items() if name in others]
-    family = get_family(trained_on[0]) if trained_on else family
+    family = get_family(traits_of(family).policies_of or name)
     return family, behaviour_config(family)
 
 

@@ -56,7 +56,10 @@ class PointRobot:
 
     @property
     def traits(self) -> Traits:
-        return Traits(group="point")
+        policies_of = (
+            "" if self.reward == "dense" else "point-robot"
+        )  # a sparse reward teaches little
+        return Traits(group="point", policies_of=policies_of)
 
     @property
     def num_tasks(self) -> int:

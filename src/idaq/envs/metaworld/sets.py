@@ -40,6 +40,7 @@ CAMERA_LOOKS_AT = (-0.03, 0.68, 0.14)  # metres: a little above the middle of th
 CAMERA_AZIMUTH, CAMERA_ELEVATION = 125.0, -28.0  # degrees
 CAMERA_DISTANCE = 1.3
 NEED_DEMONSTRATIONS = ("peg-insert-side",)  # three attempts without them failed
+DEMONSTRATED = ("num_rounds=120", "demonstration_rounds=10")
 HOLD_GAIN = 10.0  # action per metre that the hand is away from where it is to stay
 
 
@@ -70,7 +71,7 @@ class Ml1:
         return Traits(
             group="ml1",
             measure="score",
-            needs_demonstrations=self.task_set in NEED_DEMONSTRATIONS,
+            behaviour=DEMONSTRATED * (self.task_set in NEED_DEMONSTRATIONS),
         )
 
     @property
@@ -167,7 +168,7 @@ class Ml1Env(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 class _Camera:
     """A view over the table from beside the robot, which Meta-World's own cameras do not have.
 
-    MuJoCo draws by what the environment variable MUJOCO_GL named at its first import. Shadows
+    MuJoCo draws with the backend that MUJOCO_GL named at its first import. Shadows
     and reflections are left out: without a GPU they take four fifths of the time.
     """
 
@@ -195,7 +196,7 @@ class ScriptedExpert:
     """Metaworld's scripted policy with Gaussian noise on its actions, fixed where it fails.
 
     Many of the scripts succeed and then walk away. A set's `Fix` (`idaq.envs.metaworld.experts`)
-    may make the hand stay, with the last gripper command, and says what else is done differently.
+    may make the hand stay where it is, and says what else is done differently.
     """
 
     def __init__(self, task_set: str, env: Ml1Env, fix: Fix | None = None) -> None:
