@@ -1,6 +1,6 @@
 """The tables of README and docs, made from the raw results.
 
-`python -m tests.docs_tables` writes them between their markers; a test compares.
+`python -m tests.docs_tables` writes them below their markers; a test compares.
 """
 
 import json
@@ -15,7 +15,8 @@ import numpy as np
 
 from idaq.behaviour.ladder import ladder_rows, load_ladder
 from idaq.behaviour.quality import shipped_policies
-from idaq.bench.paper import Published, dataset_return, published, published_score
+from idaq.bench.paper import Published
+from idaq.bench.published import dataset_return, published, published_score
 from idaq.bench.speed.profile import KINDS
 from idaq.envs import get_family
 from idaq.report.results import MethodResults, load_run
@@ -42,13 +43,13 @@ BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->(?:\n\|[^\n]*)*")
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table as the pages have it."""
+    """A table in Markdown."""
     lines = ["".join(f"| {cell} " if cell else "| " for cell in row) for row in (headings, *rows)]
     return "\n".join(f"{line}|" for line in (lines[0], "|---" * len(headings), *lines[1:]))
 
 
 def summary_rows(run: str) -> list[dict[str, Any]]:
-    """The methods of a committed run."""
+    """The rows of a committed run's summary, one per method."""
     rows = json.loads((ROOT / "results" / run / "summary.json").read_text())["rows"]
     assert isinstance(rows, list)
     return rows
@@ -60,7 +61,7 @@ def with_interval(mean: float, ci95: Sequence[float]) -> str:
 
 
 def ours(family: str, run: str) -> dict[str, str]:
-    """Method: mean and interval, as text."""
+    """Mean and interval by method, as text."""
     rows = summary_rows(f"{family}/{run}")
     return {row["method"]: with_interval(row["mean"], row["ci95"]) for row in rows}
 
@@ -82,7 +83,7 @@ def as_text(number: Published | None) -> str:
 
 
 def default_table(run: str) -> str:
-    """Both families, ours and the paper's."""
+    """Both Point-Robot families, ours and the paper's."""
     results = {family: ours(family, run) for family in FAMILIES}
     rows = [
         [
@@ -95,7 +96,7 @@ def default_table(run: str) -> str:
 
 
 def paper_preset_table() -> str:
-    """Both families and both discounts of the preset `paper`."""
+    """Preset `paper` on both Point-Robot families, with both discounts."""
     rows = []
     results = {
         (family, run): ours(family, run)
@@ -117,7 +118,7 @@ ML1_METHODS = ("idaq-return", "posterior", "expert-context")
 
 @cache
 def ml1_rows() -> dict[str, dict[str, dict[str, Any]]]:
-    """Set, method: the row of its summary, with the paper's score."""
+    """The row of the summary, with the paper's score, by set and method."""
     found = {}
     for place in sorted((ROOT / "results" / "ml1" / "default").iterdir()):
         found[place.name] = {
@@ -142,7 +143,7 @@ def ml1_table() -> str:
 
 
 def ml1_means(method: str) -> tuple[float, float, float]:
-    """Over the sets: our score and the paper's, capped at 1, and our success."""
+    """Means over the sets: our score and the paper's, capped at 1, and our success."""
     rows = [rows[method] for rows in ml1_rows().values()]
     return (
         fmean(row["score_capped"] for row in rows),
@@ -152,7 +153,7 @@ def ml1_means(method: str) -> tuple[float, float, float]:
 
 
 def ml1_means_table() -> str:
-    """The last line of that table, method by method."""
+    """The last line of the table `ml1`, method by method."""
     rows = [[NAMES[each], *(f"{mean:.2f}" for mean in ml1_means(each))] for each in ML1_METHODS]
     return markdown(("", "score", "paper", "success"), rows)
 
@@ -237,7 +238,7 @@ def medium_table() -> str:
 
 
 def op_cl_table() -> str:
-    """OP+CL on ML1 with IDAQ and without, ours and the paper's."""
+    """OP+CL on ML1 with and without IDAQ, ours and the paper's."""
     rows = []
     for name in ("push", "reach", "drawer-close"):
         cells = [name]
@@ -312,12 +313,12 @@ def macaw_fine_tuning_table() -> str:
 
 
 def fine_tuning(run: str) -> MethodResults:
-    """MACAW online in a committed run; its inner step comes after the reference episodes."""
+    """The results of `fine-tuning` in a committed run."""
     return load_run(RunDir(ROOT / "results" / run)).methods["fine-tuning"]
 
 
 def by_task(run: str, method: str, name: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
-    """What a committed run's episodes had, by seed, task and episode."""
+    """An array of a committed run's results, by seed, task and episode."""
     place = Run.open(ROOT / "results" / run)
     return np.stack([load_results(place, method, seed)[name] for seed in place.seeds()])
 
@@ -338,7 +339,7 @@ MACAW_SETS = ("drawer-close", "window-close", "door-lock", "faucet-close", "leve
 def macaw_ml1_table(directory: str, idaq: dict[str, str], more_sets: Sequence[str] = ()) -> str:
     """MACAW on ML1, ours and the paper's: five sets and their mean, and more sets.
 
-    `idaq` has the methods of gradient-based IDAQ, and how their columns are headed.
+    `idaq` maps the methods of gradient-based IDAQ to the headings of their columns.
     """
     headings = ("set", *idaq.values(), "`expert-context`", "paper", "`fine-tuning`", "paper")
     rows, numbers = [], []
@@ -371,7 +372,7 @@ BOREL_SPARSE = {
 
 
 def borel_table() -> str:
-    """BOReL on the sparse family with the oracle and without, ours and the paper's."""
+    """BOReL on the sparse family with and without the oracle, ours and the paper's."""
     rows = []
     for run, setting in BOREL_SPARSE.items():
         result = ours("point-robot-sparse", run)
@@ -384,7 +385,7 @@ def borel_table() -> str:
 
 
 def borel_trials_table() -> str:
-    """What the settings of that table were chosen by."""
+    """The trials by which the settings of the table `borel` were chosen."""
     rows = []
     for run, name in (("small", "GRU 64, learner 2 x 128"), ("large", "GRU 128, learner 2 x 256")):
         place = f"tuning/borel-point-robot-sparse/{run}"
@@ -421,7 +422,7 @@ def ladder_table(name: str) -> str:
 
 
 def attempts_table() -> str:
-    """What SAC reached on peg-insert-side without demonstrations and with them."""
+    """What SAC reached on peg-insert-side without and with demonstrations."""
     rows = []
     for attempt, place in (
         ("the settings above without demonstrations", "peg-insert-side-plain-1"),
@@ -438,7 +439,7 @@ def attempts_table() -> str:
 
 
 def example_table(columns: dict[str, str]) -> str:
-    """Runs of the examples, by how their columns are headed."""
+    """Runs of the examples, by the headings of their columns."""
     found = {heading: ours(*run.split("/")) for heading, run in columns.items()}
     names = NAMES | {"posterior": "posterior sampling"}
     first, *_ = found.values()
@@ -455,7 +456,7 @@ def speed_result() -> dict[str, Any]:
 
 
 def speed_table() -> str:
-    """Updates against the matmul rate, and adaptation."""
+    """The speed of updates, also as a share of the matmul rate, and of adaptation."""
     rows = [
         (
             row["name"],
@@ -522,7 +523,7 @@ def ml1_experts_table() -> str:
     text = (ROOT / "results" / "ml1-experts" / "experts.jsonl").read_text()
     for row in sorted(map(json.loads, text.splitlines()), key=lambda row: row["set"]):
         before, after = row["before"], row["after"]
-        published_return = dataset_return(row["set"])
+        published_return = dataset_return(f"ml1/{row['set']}")
         assert published_return is not None
         ratio = after["return"] / published_return
         old = (f"{before['success']:.2f}", f"{before['return']:.0f}") if row["fix"] else ("-", "-")
@@ -535,7 +536,7 @@ def ml1_experts_table() -> str:
 
 
 def tables() -> dict[str, str]:
-    """Marker: table."""
+    """Every table by its marker."""
     return {
         "default": default_table("default"),
         "default-seeds-0": default_table("default-seeds-0"),
@@ -589,7 +590,7 @@ def tables() -> dict[str, str]:
 
 
 def with_tables(text: str) -> str:
-    """A page with its tables as the results have them."""
+    """A page's text with its tables made from the results."""
     current = tables()
     return BLOCK.sub(lambda m: f"<!-- table: {m[1]} -->\n{current[m[1]]}", text)
 

@@ -226,7 +226,8 @@ def test_pages_of_nothing(
 def made_up(num_sets: int) -> ResultTable:
     """Scores of two methods, the first better by 0.5 everywhere; a third has none."""
     columns = tuple(Column(name=name, method=name) for name in ("good", "bad", "absent"))
-    rows = (*(row(f"set-{number}") for number in range(num_sets)), row("point-robot"))
+    sets = ("push", "reach", "soccer", "sweep", "assembly")[:num_sets]
+    rows = (*map(row, sets), row("point-robot"))
     experiment = Experiment(name="x", title="X", rows=rows, columns=columns, smoke=())
     rng = np.random.default_rng(0)
     entries = {}

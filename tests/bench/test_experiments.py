@@ -9,7 +9,7 @@ from idaq.algos.resolve import judge_kind
 from idaq.bench.cells import Cell, cell_of, make_cells
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, get_experiment, get_scale, row
 from idaq.bench.paper import table
-from idaq.bench.tables import published
+from idaq.bench.published import number_of
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
 from idaq.runs.adapt_stage import RESULT_NAME
@@ -42,7 +42,7 @@ def test_the_names_of_the_paper() -> None:
 def test_every_entry_has_the_papers_number(experiment: Experiment) -> None:
     for each in experiment.rows:
         for column in experiment.columns:
-            assert published(each, column) is not None, (each.name, column.name)
+            assert number_of(each, column) is not None, (each.name, column.name)
 
 
 @pytest.mark.parametrize("experiment", [e for e in EXPERIMENTS.values() if e.kind == "table"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.bench.paper import dataset_return
+from idaq.bench.published import dataset_return
 from idaq.envs import POINT_FAMILIES, get_family
 from idaq.envs.point_robot import PointRobot, goals
 from idaq.errors import IdaqError

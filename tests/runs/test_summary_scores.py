@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from idaq.bench.paper import dataset_return, published, published_score, table
+from idaq.bench.paper import table
+from idaq.bench.published import dataset_return, published, published_score
 from idaq.envs import FAMILIES
 from idaq.report.tables import summary_table
 from idaq.runs.directory import RunDir
@@ -95,7 +96,7 @@ def test_every_seed_is_measured_by_its_own_tasks(tmp_path: Path) -> None:
 
 
 def test_the_cap_is_per_seed_after_averaging_tasks(tmp_path: Path) -> None:
-    """A task above its expert may make up for another; a seed may not for another seed."""
+    """A task above its expert can make up for another task; a seed cannot for another seed."""
     finals, tasks = [[30.0, 0.0], [4.0, 4.0]], [[0, 2], [0, 2]]
     row = row_of(tmp_path, finals=finals, tasks=tasks, success=[[1, 1], [1, 1]], data=DATA)
     assert row["score"] == pytest.approx((1.5 + 0.4) / 2)
@@ -111,7 +112,7 @@ def test_a_task_without_successful_expert_counts_with_its_return(tmp_path: Path)
 
 
 def test_no_score_where_there_is_nothing_to_measure_by(tmp_path: Path) -> None:
-    """One seed's tasks have no success: no score at all, rather than one of some seeds."""
+    """One seed's tasks have no successful episodes: no score at all, rather than of some seeds."""
     made: dict[str, Any] = {"finals": [[1.0], [2.0]], "success": [[1], [0]]}
     row = row_of(tmp_path / "seed", tasks=[[0], [2]], data=DATA, **made)
     assert not SCORES & set(row)
@@ -133,7 +134,7 @@ def test_results_without_success_have_no_score(tmp_path: Path) -> None:
 
 @given(st.integers(0, 2**32 - 1))
 def test_against_the_definitions(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    """Means by loops, and intervals by a bootstrap of our own."""
+    """Means by loops, and intervals by the oracle's bootstrap."""
     rng = np.random.default_rng(seed)
     num_seeds, num_tasks = 4, 6
     data = {
@@ -208,7 +209,7 @@ def test_published_scores(family: str, method: str, score: tuple[float, float] |
 
 
 def test_ml1_has_published_scores_and_no_returns() -> None:
-    """The paper scales ML1's returns; an unscaled one beside ours would mislead."""
+    """The paper scales ML1's returns; to show them beside our unscaled ones would mislead."""
     methods = ("idaq-return", "idaq-prediction-error", "posterior", "expert-context")
     sets = [name for name in FAMILIES if name.startswith("ml1/")]
     assert len(sets) == 50

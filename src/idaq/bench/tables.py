@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from idaq.bench.cells import Adaptation, Cell, cell_of, description_place
 from idaq.bench.choices import Format
 from idaq.bench.experiments import Column, Experiment, Row
-from idaq.bench.paper import Published, table
+from idaq.bench.paper import Published
+from idaq.bench.published import has_score, number_of
 from idaq.bench.status import status_of
 from idaq.runs.statistics import (
     bootstrap_interval,
@@ -72,7 +73,7 @@ def make_table(experiment: Experiment, results: Path, cells: Sequence[Cell]) -> 
 
 
 def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
-    paper = published(row, column)
+    paper = number_of(row, column)
     if cell is None:
         return Entry(None, paper, "not asked for")
     status = status_of(results, cell)
@@ -84,7 +85,7 @@ def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
     assert status.run is not None
     name = next(a.name for a in cell.adaptations if _is_column(a, column))
     values = seed_values(status.run, name, list(range(cell.seeds)))
-    if not row.family.startswith("ml1/"):
+    if not has_score(row.family):
         return Entry(values["mean"], paper)
     if "score" not in values:
         return Entry(None, paper, "the data has no successes to measure by")
@@ -93,17 +94,6 @@ def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
 
 def _is_column(adaptation: Adaptation, column: Column) -> bool:
     return bool(adaptation.method == column.method and adaptation.settings == column.adapt)
-
-
-def published(row: Row, column: Column) -> Published | None:
-    """The paper's number for an entry, if it has one."""
-    if column.paper is None:
-        return None
-    name, key = column.paper
-    line = table(name).get(row.name)
-    if line is None:
-        return None
-    return Published(float(line[key]), float(line.get(f"{key}_ci95", 0.0)))
 
 
 # --- Over all sets --------------------------------------------------------------------------
@@ -123,7 +113,7 @@ class Aggregate:
 
 def aggregates(made: ResultTable) -> tuple[list[Row], dict[str, Aggregate]]:
     """The ML1 sets for which all columns that have scores have one; statistics per column name."""
-    sets = [row for row in made.rows if row.family.startswith("ml1/")]
+    sets = [row for row in made.rows if has_score(row.family)]
     columns = [
         column
         for column in made.columns

@@ -18,7 +18,7 @@ class Collect:
     """Name of the task family (see `idaq list`)."""
     quality: Quality = DEFAULT_QUALITY
     """Who logs: the expert, policies from the middle of a training (`medium`) or from all along it
-    (`replay`), or nobody who knows anything (`random`)."""
+    (`replay`), or uniform actions (`random`)."""
     policies: Policies = None
     """Behaviour policies of your own (see `idaq behaviour`)."""
     retrain: Flag = False
@@ -34,7 +34,7 @@ class Collect:
 
     def run(self) -> None:
         from idaq.behaviour.collect import collect
-        from idaq.bench.paper import dataset_return
+        from idaq.bench.published import dataset_return
         from idaq.engine.pool import WorkerPool
         from idaq.envs import get_family
         from idaq.storage.dataset import open_dataset

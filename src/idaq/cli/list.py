@@ -19,7 +19,7 @@ class List:
         from idaq.algos.entries import ALGORITHMS
         from idaq.algos.presets import PRESETS
         from idaq.behaviour.quality import qualities_of
-        from idaq.bench.paper import dataset_return
+        from idaq.bench.published import dataset_return
         from idaq.envs import FAMILIES
 
         families: list[dict[str, Any]] = [

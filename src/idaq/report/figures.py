@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.bench.paper import Published, published
+from idaq.bench.paper import Published
+from idaq.bench.published import published
 from idaq.report import style
 from idaq.report.results import MethodResults, RunResults, load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MAX_COLUMNS = 3  # of panels in `uncertainty.png`
-LOG_SCALE_RATIO = 30.0  # positive uncertainties that spread wider than this get a log scale
+LOG_SCALE_RATIO = 30.0  # of the largest uncertainty to the smallest; beyond it, a log scale
 
 
 def write_figures(run: RunPlace) -> list[Path]:
@@ -49,9 +50,9 @@ def write_figures(run: RunPlace) -> list[Path]:
 
 
 def draw_uncertainty(results: RunResults, path: Path) -> bool:
-    """Write `uncertainty.png`; false where no method quantifies uncertainty.
+    """Write `uncertainty.png`; false if no method quantifies uncertainty.
 
-    Thresholds differ from task to task, so one task's episodes are drawn strongly with its own
+    Thresholds differ between tasks, so one task's episodes are drawn in full colour with its
     threshold, and those of the first seed's other tasks pale behind them. The threshold is that
     of the reference stage: nothing to its right is ever kept. The final episode is not judged.
     """
@@ -157,7 +158,7 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
 
 
 def paper_returns(results: RunResults) -> dict[str, Published]:
-    """The paper's final returns of the same algorithm on data of the same quality, by method."""
+    """The paper's final returns for the same algorithm and data quality, by method."""
     numbers = {
         name: published(results.family, name, results.algo, results.quality)
         for name in results.methods
@@ -174,7 +175,7 @@ def _adaptation_title(results: RunResults) -> str:
 def _draw_methods(
     axes: Axes, methods: list[MethodResults], looks: dict[str, style.Look]
 ) -> list[Line2D]:
-    """Every method's returns; where all ran the same reference stage, it is drawn once."""
+    """Every method's returns; if all ran the same reference stage, it is drawn once."""
     curves = [method for method in methods if method.num_episodes > 1]
     start = num_shared_episodes(curves)
     handles = []
@@ -192,7 +193,7 @@ def _draw_methods(
 
 
 def num_shared_episodes(methods: list[MethodResults]) -> int:
-    """The length of the reference stage, if two or more methods ran the same one, or 0."""
+    """The length of the reference stage if all methods, two or more, ran the same one; else 0."""
     if len(methods) < 2:
         return 0
     length = methods[0].num_reference_episodes

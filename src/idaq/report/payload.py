@@ -1,7 +1,7 @@
 """What the page shows of some runs, as JSON: tables, curves, and every episode of adaptation.
 
 Arrays are base64 of little-endian numbers: `f` float32, `b` uint8, `p` positions as int16 with a
-scale. A page must open at once, so that trajectories are left out beyond `MAX_PATH_BYTES`.
+scale. A page must open quickly, so trajectories beyond `MAX_PATH_BYTES` are left out.
 """
 
 import base64
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.bench.paper import published, published_score
+from idaq.bench.published import published, published_score
 from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.report import style
@@ -27,8 +27,8 @@ from idaq.storage.checked import read_object
 from idaq.storage.metrics import FILE_NAME, read_metrics
 from idaq.types import AnyArray
 
-MAX_PATH_BYTES = 5_000_000  # of all trajectories on a page, before base64
-DATA_PATHS = 6  # logged trajectories per task, beside the episodes
+MAX_PATH_BYTES = 5_000_000  # of trajectories on a page, before base64; first seeds may double it
+DATA_PATHS = 6  # logged trajectories per task, besides the episodes
 _CELL_NAME = re.compile(r"^cells/(.+-[0-9a-f]{6})[0-9a-f]{10}(-curve)?$")  # of a benchmark
 EPISODE_ARRAYS = (
     *("tasks", "returns", "kept", "uncertainty", "thresholds", "success"),
@@ -65,7 +65,7 @@ class Budget:
         self.left = left
 
     def takes(self, array: AnyArray, is_first: bool) -> bool:
-        """Whether it has room; the first seed of a run may take what others must leave."""
+        """Count an array if there is room for it; first seeds may overdraw by `MAX_PATH_BYTES`."""
         left = self.left - array.nbytes
         if left < (-MAX_PATH_BYTES if is_first else 0):
             return False
@@ -101,13 +101,13 @@ def run_payload(run: RunPlace, name: str, budget: Budget) -> Json:
 
 
 def _num_updates(run: Run) -> int | None:
-    """Of a seed; None where a run does not say."""
+    """The updates of one seed; None if the run does not say."""
     number = run.identity.config.get("train", {}).get("num_updates")
     return None if number is None else int(number)
 
 
 def _summary(run: Run) -> Json:
-    """The saved summary where it is of the results that are there, else a new one."""
+    """The saved summary if it covers the results that are there, else a new one."""
     place = run.directory
     if place.summary_file.is_file():
         saved = read_object(place.summary_file)
@@ -118,7 +118,7 @@ def _summary(run: Run) -> Json:
 
 
 def _row(summary: Json, row: Json) -> Json:
-    """A line of the table of runs: the number that the paper has, beside its own."""
+    """A row of the table of runs: a method's number beside the paper's."""
     what = "score" if "score" in row else "mean"
     find = published_score if "score" in row else published
     quality = summary.get("quality", "expert")
@@ -178,7 +178,7 @@ def _seed(arrays: dict[str, AnyArray], config: AdaptConfig, budget: Budget, is_f
 
 
 def _scene(run: Run, methods: list[Json]) -> Json | None:
-    """Goals and some logged trajectories, where positions are drawn."""
+    """Goals and some logged trajectories; None if no positions are drawn."""
     if not any("paths" in seed for method in methods for seed in method["seeds"]):
         return None
     try:
@@ -205,7 +205,7 @@ def _scene(run: Run, methods: list[Json]) -> Json | None:
 
 
 def _progress(run: Run, summary: Json) -> Json:
-    """How far the run is."""
+    """How far along the run is."""
     seeds, total, place = run.seeds(), _num_updates(run) or 0, run.directory
     trained = []
     for seed in seeds:
@@ -234,7 +234,7 @@ POSITION_SCALE = 4_000.0  # int16 steps per unit: a quarter of a millimetre wher
 
 
 def pack_positions(positions: AnyArray) -> NDArray[np.int16]:
-    """Positions as 16-bit numbers; the few beyond eight units lie on the border."""
+    """Positions as 16-bit numbers; the few beyond eight units are clipped."""
     limits = np.iinfo(np.int16)
     scaled = np.nan_to_num(positions * POSITION_SCALE)
     return np.clip(np.round(scaled), limits.min, limits.max).astype("<i2")

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from rich import box
 from rich.table import Table
 
-from idaq.bench.paper import Published, published, published_score
+from idaq.bench.paper import Published
+from idaq.bench.published import published, published_score
 from idaq.config import Json
 from idaq.runs.labels import subject_of
 
@@ -37,7 +38,7 @@ def summary_table(summary: Json) -> Table:
 
 
 def plain_table(title: str, rows: list[Json]) -> Table:
-    """Rows of equal keys, which are the columns."""
+    """Rows with the same keys, which name the columns."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
     for name in rows[0]:
         table.add_column(name.replace("_", " "), no_wrap=name == "name")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from idaq.bench.paper import dataset_return
+from idaq.bench.published import dataset_return
 from idaq.envs.metaworld.experts import FIXES, Fix, ml1_names
 
 
@@ -14,7 +14,7 @@ def test_names_are_the_papers() -> None:
     names = ml1_names()
     assert len(set(names)) == len(names) == 50
     assert names == sorted(names)
-    assert all(dataset_return(name) is not None for name in names)
+    assert all(dataset_return(f"ml1/{name}") is not None for name in names)
 
 
 def test_mends_name_sets_and_change_something() -> None:
