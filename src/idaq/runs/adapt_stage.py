@@ -33,11 +33,11 @@ from idaq.storage.dataset import Dataset
 from idaq.types import Array, PyTree
 
 ADAPT_STREAM = 2  # what a seed's key is folded with; training uses 0 and 1
-RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a directory of RUN/adapt
+RESULT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a directory in RUN/adapt
 
 
 def rollouts_of(run: Run, pool: WorkerPool) -> Rollouts:
-    """What a run's agents act in; its methods share the episodes that are the same."""
+    """What a run's agents act in; episodes that its methods share run only once in a simulator."""
     return make_rollouts(run.family, run.algorithm, pool)
 
 
@@ -70,9 +70,9 @@ def adapt(
 
 
 def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> Json:
-    """What `adapt/NAME/config.json` says of the results beside it.
+    """What `adapt/NAME/config.json` says about the results beside it.
 
-    What judges and searches, and does not come with the package, is named with its identity.
+    Uncertainties and searches from outside the package are listed with their identities.
     """
     identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
     components = identities(components_of_method(method, config))
@@ -80,7 +80,7 @@ def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> J
 
 
 def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> None:
-    """Everything that can be known to be wrong before an episode is run."""
+    """Refuse what can be known to be wrong before an episode is run."""
     check_method_of(run.config.algorithm.kind, method)
     check_models(method, run.config)
     if not RESULT_NAME.fullmatch(name) or (name != method and name in METHODS):
@@ -99,11 +99,13 @@ def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> No
 
 
 def check_models(method: str, config: RunConfig) -> None:
-    needed = judge_needed(method)
-    if needed is not None and judge_kind(config) != needed:
+    """Refuse a method whose uncertainty reads a judge that the run does not train."""
+    needed, trained = judge_needed(method), judge_kind(config)
+    if needed is not None and trained != needed:
+        instead = "none" if trained is None else f"'{trained}'"
         raise IdaqError(
-            f"'{method}' needs reward and dynamics models, and this run has none.",
-            "Train with `algorithm.ensemble.size=4`, or choose another method.",
+            f"'{method}' reads the judge '{needed}', and this run trains {instead}.",
+            f"Train with `algorithm.judge.kind={needed}`, or choose another method.",
         )
 
 
@@ -124,7 +126,7 @@ def _check_same_results(run: Run, name: str, identity: Json, resume: bool) -> No
 
 
 def _as_of_today(saved: object, run: Run) -> object:
-    """What results say of themselves, with the settings that the run had elsewhere then."""
+    """The saved identity; settings that were moved into it since are taken from the run."""
     if not isinstance(saved, dict) or not isinstance(saved.get("config"), dict):
         return saved
     options = to_dict(run.config.adapt)
@@ -144,7 +146,7 @@ def adapt_group(
 ) -> list[Json]:
     """The raw results of a group of seeds, one set of arrays per seed.
 
-    With `updates`, of the agents that they were after so many.
+    With `updates`, those of the agents as they were after that many.
     """
     splits = [run.split_of(seed) for seed in group]
     agents = [
@@ -173,12 +175,12 @@ def adapt_group(
 
 
 def adaptation_key(seed: int) -> Array:
-    """What all adaptation of a seed is drawn from."""
+    """The key that all randomness in a seed's adaptation comes from."""
     return jax.random.fold_in(jax.random.key(seed), ADAPT_STREAM)
 
 
 def load_agent(run: Run, seed: int, num_train_tasks: int, updates: int | None = None) -> PyTree:
-    """A seed's trained agent, or an error where the file is another's."""
+    """A seed's trained agent, or an error if the file is another seed's."""
     file = run.directory.agent_file(seed, updates)
     agent, header = checkpoint.load(file, run.algorithm.agent_shapes(num_train_tasks))
     if header.get("seed") != seed:
@@ -190,7 +192,7 @@ def load_agent(run: Run, seed: int, num_train_tasks: int, updates: int | None = 
 
 
 def expert_source(run: Run, data: Path | None) -> Dataset:
-    """The data that expert context is taken from: given, the run's own, or that trained on."""
+    """The dataset for expert context: `data`, or else what the run was trained on."""
     place = data or run.data_place
     if not place.is_dir():
         raise IdaqError(
