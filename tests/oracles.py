@@ -443,6 +443,7 @@ class Replay(NamedTuple):
     uncertainty: list[float]
     kept: list[bool]
     threshold: float
+    thresholds: list[float]  # that each episode was judged by; the final one would have been
     tied: bool
 
 
@@ -516,6 +517,7 @@ def replay_idaq(
     once_each = uncertainty[::repeats]
     threshold = quantile_threshold(once_each, keep_percent)
     kept = [value <= threshold for value in uncertainty]  # line 4, equation (1)
+    thresholds = [threshold] * len(uncertainty)
     tied = len(once_each) > 1 and len(set(once_each)) == 1
 
     # lines 5 to 8: the iterative stage, but for the final episode
@@ -524,6 +526,7 @@ def replay_idaq(
         value = run(propose())
         accepted = value < before if improvement else value <= threshold
         kept.extend([accepted] * repeats)
+        thresholds.extend([before if improvement else threshold] * repeats)
         if improvement:
             threshold = min(threshold, value)
 
@@ -532,7 +535,8 @@ def replay_idaq(
     hypotheses.append(final)
     uncertainty.append(quantify(final, [total - 1]))
     kept.append(False)
-    return Replay(hypotheses, uncertainty, kept, threshold, tied)
+    thresholds.append(threshold)
+    return Replay(hypotheses, uncertainty, kept, threshold, thresholds, tied)
 
 
 # --- Statistics -----------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
+from idaq.learners import bc
+from idaq.learners.base import LEARNERS, LearnerEntry
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
 from idaq.settings import AdaptConfig, RunConfig, TrainConfig
@@ -149,6 +151,27 @@ def test_learner_can_be_replaced_as_a_whole() -> None:
     values = json.dumps(to_dict(SacBracConfig(divergence="none")))
     changed: Any = override(RUN, f"algorithm.learner={values}")
     assert changed.algorithm.learner == SacBracConfig(divergence="none")
+
+
+def test_shared_settings_are_kept_also_if_types_are_named_by_strings() -> None:
+    """As `from __future__ import annotations` makes them."""
+    namespace: dict[str, Any] = {}
+    source = """from __future__ import annotations
+from dataclasses import dataclass
+from idaq.learners.base import LearnerConfig
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(LearnerConfig):
+    kind: str = "mine"
+    hidden: tuple[int, ...] = (1, 2)
+    discount: float = 0.9
+"""
+    exec(source, namespace)
+    mine = LearnerEntry(**{**vars(bc.ENTRY), "name": "mine", "config": namespace["Mine"]})
+    with LEARNERS.registered(mine):
+        config = override(resolve("default", "point-robot"), "algorithm.learner.discount=0.5")
+        made: Any = override(config, "algorithm.learner.kind=mine").algorithm
+    assert (made.learner.hidden, made.learner.discount) == ((64, 64), 0.5)
 
 
 def test_ensemble_size() -> None:

@@ -40,11 +40,6 @@ class Component:
     registry: ClassVar[str]
     default_kind: ClassVar[str | None] = None  # for saved files that name none
 
-    @classmethod
-    def choices(cls) -> Mapping[str, type["Component"]]:
-        """The configuration class of every kind."""
-        return {name: entry.config for name, entry in registry_of(cls.registry).items()}
-
 
 def added(default: T) -> T:
     """A field that saved configurations may lack: with its default it is not saved at all."""
@@ -179,8 +174,10 @@ def _of_kind(cls: type[Any], current: Any) -> Any:
     """The defaults of a kind; fields shared with the current component keep their values."""
     if current is None or isinstance(current, cls):
         return cls() if current is None else current
-    before = {f.name: f.type for f in dataclasses.fields(current) if f.name != "kind"}
-    common = [f.name for f in dataclasses.fields(cls) if before.get(f.name) == f.type]
+    before, now = typing.get_type_hints(type(current)), typing.get_type_hints(cls)
+    names = {f.name for f in dataclasses.fields(current)} - {"kind"}
+    common = [f.name for f in dataclasses.fields(cls) if f.name in names]
+    common = [name for name in common if before[name] == now[name]]
     return cls(**{name: getattr(current, name) for name in common})
 
 
@@ -219,8 +216,10 @@ def _parse_union(options: tuple[Any, ...], value: object, where: str) -> Any:
 
 
 def _parse_component(sort: type[Component], value: object, where: str) -> Component:
-    choices = sort.choices()
+    registry = registry_of(sort.registry)
     kind = value.get("kind", sort.default_kind) if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in choices:
-        raise IdaqError(f"{where}.kind is {kind!r}.", f"Choose one of {', '.join(choices)}.")
-    return from_dict(choices[kind], value, where)
+    entry = registry.get(kind) if isinstance(kind, str) else None
+    if entry is None:
+        raise IdaqError(f"{where}.kind is {kind!r}.", f"Choose one of {', '.join(registry)}.")
+    config: Component = from_dict(entry.config, value, where)
+    return config

@@ -14,11 +14,14 @@ A name is written in its entry and nowhere else.
 
 import hashlib
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from idaq.errors import IdaqError
@@ -35,6 +38,7 @@ class Entry(Protocol):
 
 
 E = TypeVar("E", bound=Entry)
+S = TypeVar("S", bound=Entry)
 T = TypeVar("T")
 
 PLACES = {  # where each kind's registry is, in the order in which they are offered an entry
@@ -60,17 +64,18 @@ class Registry(Mapping[str, E], Generic[E]):
         *,
         built_in: Iterable[str] = (),
         derived: str = "",
+        feeds: str = "",
         listed_by: str = "",
     ) -> None:
         """`built_in` holds places, "package.module:attribute", of one entry or several.
 
-        `accepts` tells an entry from other things. `derived` is the place of a function that makes
-        further entries from another registry's. `listed_by` says where a user finds the names, if
-        there are too many to list.
+        `accepts` tells an entry from other things. `derived` is the place of further entries, made
+        from another registry's (`Derived`); that one names this one's kind as what it `feeds`.
+        `listed_by` says where a user finds the names, if there are too many to list.
         """
         self.kind, self.group = kind, f"idaq.{plural}"
         self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
-        self._listed_by = listed_by
+        self._feeds, self._listed_by = feeds, listed_by
         self._built_in: dict[str, E] | None = None
         self.added: dict[str, E] = {}
 
@@ -78,19 +83,22 @@ class Registry(Mapping[str, E], Generic[E]):
 
     def __getitem__(self, name: str) -> E:
         """The entry of that name; a `KeyError` where there is none (`get_entry` says more)."""
-        found = self._known().get(name)
-        if found is None:
-            found = next(
-                (self._load(each) for each in self._installed() if each.name == name), None
-            )
-        if found is None:
-            raise KeyError(name)
-        return found
+        for entries in (self.added, self._shipped(), self.derived()):
+            if name in entries:
+                return entries[name]
+        for each in self._installed():
+            if each.name == name:
+                return self._load(each)
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
+        """All names; what an installed package declares and cannot be loaded is left out."""
         for each in self._installed():
-            self._load(each)
-        return iter(self._known())
+            try:
+                self._load(each)
+            except IdaqError as error:
+                warnings.warn(str(error), stacklevel=2)
+        return iter(dict.fromkeys([*self.derived(), *self._shipped(), *self.added]))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -106,6 +114,12 @@ class Registry(Mapping[str, E], Generic[E]):
         """Whether an entry comes with the package, and is covered by the package's versions."""
         return name in self._shipped()
 
+    def built_in_names(self) -> tuple[str, ...]:
+        """The names of the entries that come with the package; no installed one is loaded."""
+        derived = self.derived()
+        names = derived.built_in_names() if isinstance(derived, Derived) else ()
+        return (*names, *self._shipped())
+
     def _remedy(self, name: str) -> str:
         names = list(self)
         close = get_close_matches(name, names, n=3 if self._listed_by else 1)
@@ -115,15 +129,23 @@ class Registry(Mapping[str, E], Generic[E]):
     # --- Adding ---
 
     def register(self, entry: E) -> E:
-        """Add an entry and return it; a name can be taken only once."""
+        """Add an entry and return it. It may take the place of one that was added before.
+
+        So a notebook's cell can be run again. Programs that were compiled with the entry's
+        predecessor are forgotten, also where only something that it calls has changed.
+        """
         if not self.accepts(entry):
             raise IdaqError(f"{entry!r} is no {self.kind}.", "See docs/architecture.md.")
-        known = self._known().get(entry.name)
-        if known is not None and known != entry:
-            raise IdaqError(
-                f"There is {_article(self.kind)} '{entry.name}' already.",
-                "Give yours a name of its own: results are told apart by it.",
-            )
+        for entries in (self._shipped(), self.derived()):
+            if entry.name in entries and entries[entry.name] != entry:
+                raise _taken(self.kind, entry.name)
+        if self._feeds:
+            fed = registry_of(self._feeds)
+            name = fed.derived().name_of(entry.name)
+            if name in fed._shipped() or name in fed.added:
+                raise _taken(fed.kind, name)
+        if entry.name in self.added and (jax := sys.modules.get("jax")) is not None:
+            jax.clear_caches()
         self.added[entry.name] = entry
         return entry
 
@@ -145,21 +167,53 @@ class Registry(Mapping[str, E], Generic[E]):
             self._built_in = {entry.name: entry for entry in found}
         return self._built_in
 
-    def _known(self) -> dict[str, E]:
-        made = _at(self._derived)() if self._derived else ()
-        return {**{entry.name: entry for entry in made}, **self._shipped(), **self.added}
+    def derived(self) -> Any:
+        """The entries that are made from another registry's: a `Derived`, or nothing."""
+        return _at(self._derived) if self._derived else {}
 
     def _installed(self) -> "list[EntryPoint]":
         return [each for each in _entry_points(self.group) if each.name not in self.added]
 
     def _load(self, place: "EntryPoint") -> E:
-        entry = place.load()
+        try:
+            entry = place.load()
+        except Exception as error:  # whatever another's module raises while it is imported
+            raise IdaqError(
+                f"The entry point '{place.name}' ({place.value}) in the group '{self.group}' "
+                f"cannot be loaded ({error!r}).",
+                "Repair the package that declares it, or uninstall it.",
+            ) from error
         if not self.accepts(entry) or entry.name != place.name:
             raise IdaqError(
                 f"The entry point '{place.name}' ({place.value}) is no {self.kind} of that name.",
                 f"Correct the package that declares it in the group '{self.group}'.",
             )
         return self.register(entry)
+
+
+class Derived(Mapping[str, E], Generic[E, S]):
+    """Entries that are made from those of another registry, by name."""
+
+    def __init__(self, source: Registry[S], make: Callable[[S], E], prefix: str = "") -> None:
+        self._source, self._make, self._prefix = source, make, prefix
+
+    def name_of(self, source_name: str) -> str:
+        """What the entry is called that is made from the one of that name."""
+        return self._prefix + source_name
+
+    def built_in_names(self) -> tuple[str, ...]:
+        return tuple(map(self.name_of, self._source.built_in_names()))
+
+    def __getitem__(self, name: str) -> E:
+        if not name.startswith(self._prefix):
+            raise KeyError(name)
+        return self._make(self._source[name.removeprefix(self._prefix)])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.name_of, self._source)
+
+    def __len__(self) -> int:
+        return len(self._source)
 
 
 def registry_of(kind: str) -> Registry[Any]:
@@ -184,8 +238,9 @@ def register(entry: T) -> T:
 def identity_of(entry: Any) -> int | str:
     """What tells an entry from others of the same name: its version, or else its source.
 
-    The source is the whole file that defines it, so that no change to what trains goes unnoticed.
-    Parts that are idaq's own count by name: idaq's versions say whether they have changed.
+    The source is the whole file that defines it, and those of the same package that the file
+    imports, so that no change to what trains goes unnoticed. Parts that are idaq's own count by
+    name: idaq's versions say whether they have changed.
     """
     if entry.version is not None:
         return int(entry.version)
@@ -202,18 +257,23 @@ def _entry_points(group: str) -> "tuple[EntryPoint, ...]":
 
 
 def _sources(part: Any) -> Iterator[str]:
-    """What identifies a class or function: its file, and the arguments that are bound to it."""
+    """What identifies a class or function: its files, and the arguments that are bound to it."""
     if isinstance(part, partial):
         yield from _sources(part.func)
         for name, value in (*enumerate(part.args), *part.keywords.items()):
-            yield from _sources(value) if callable(value) else (f"{name}={value!r}",)
+            yield f"{name}={getattr(value, '__qualname__', repr(value))}"
+            yield from _sources(value) if callable(value) else ()
         return
     module = inspect.getmodule(part)
-    if module is not None and module.__name__.partition(".")[0] == "idaq":
+    if module is not None and _package(module) == "idaq":
         yield f"{module.__name__}:{getattr(part, '__qualname__', part)}"
         return
     try:
-        yield inspect.getsource(module if module is not None else part)
+        if module is None:
+            yield inspect.getsource(part)
+        else:
+            yield inspect.getsource(module)
+            yield from map(_text, _own_modules(module) - {module})
     except (OSError, TypeError):  # defined in a notebook, or without any source
         try:
             yield inspect.getsource(part)
@@ -222,6 +282,43 @@ def _sources(part: Any) -> Iterator[str]:
                 f"The source of {part!r} cannot be read, so that it has no identity.",
                 "Give its entry a version, and raise it with every change.",
             ) from error
+
+
+def _own_modules(module: ModuleType) -> set[ModuleType]:
+    """A module, and what it imports from its own package, directly or not."""
+    found, todo = {module}, [module]
+    while todo:
+        values = vars(todo.pop()).values()
+        imported = (v if isinstance(v, ModuleType) else _home(v) for v in values)
+        own = {each for each in imported if each and _package(each) == _package(module)}
+        todo += own - found
+        found |= own
+    return found
+
+
+def _text(module: ModuleType) -> str:
+    """A module's source; nothing where there is none, as of an empty file."""
+    try:
+        return inspect.getsource(module)
+    except (OSError, TypeError):
+        return ""
+
+
+def _home(thing: Any) -> ModuleType | None:
+    """The module that defines a class or function."""
+    is_code = inspect.isclass(thing) or inspect.isfunction(thing)
+    return sys.modules.get(thing.__module__) if is_code else None
+
+
+def _package(module: ModuleType) -> str:
+    return module.__name__.partition(".")[0]
+
+
+def _taken(kind: str, name: str) -> IdaqError:
+    return IdaqError(
+        f"There is {_article(kind)} '{name}' already.",
+        "Give yours a name of its own: results are told apart by it.",
+    )
 
 
 def _entries_at(place: str) -> list[Any]:

@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
-from idaq.registry import registry_of
 
 PresetName = Literal["default", "paper"]
 Split = Literal["test", "validation"]
@@ -65,43 +64,21 @@ class AdaptConfig:
     fine_tuning_rate: float = added(1e-5)
 
     def __post_init__(self) -> None:
-        if self.num_reference_episodes < 1:
-            _refuse("n_r", self.num_reference_episodes, "at least 1")
-        if self.num_iterative_episodes < 1:
-            _refuse("n_i", self.num_iterative_episodes, "at least 1: the final episode")
+        counts = ("num_reference_episodes", "num_iterative_episodes", "episodes_per_hypothesis")
+        for name in (*counts, "num_candidates", "num_expert_episodes"):
+            if getattr(self, name) < 1:
+                _refuse(name, getattr(self, name), "at least 1")
         if not (math.isfinite(self.keep_percent) and 0.0 < self.keep_percent <= 100.0):
-            _refuse("k", self.keep_percent, "a percentage above 0 and up to 100")
-        if self.episodes_per_hypothesis < 1:
-            _refuse("n_e", self.episodes_per_hypothesis, "at least 1")
-        if self.num_candidates < 1:
-            _refuse("num_candidates", self.num_candidates, "at least 1")
-        if self.num_expert_episodes < 1:
-            _refuse("num_expert_episodes", self.num_expert_episodes, "at least 1")
+            _refuse("keep_percent", self.keep_percent, "a percentage above 0 and up to 100")
         require(self, "fine_tuning_steps", least=0, most=10_000)
         require(self, "fine_tuning_rate", above=0, most=1)
-        self._check_searches()
-        if self.num_reference_episodes % self.episodes_per_hypothesis:
-            raise IdaqError(
-                f"n_r = {self.num_reference_episodes} is not a multiple of "
-                f"n_e = {self.episodes_per_hypothesis}.",
-                "Every reference hypothesis runs n_e episodes.",
-            )
-        if (self.num_iterative_episodes - 1) % self.episodes_per_hypothesis:
-            raise IdaqError(
-                f"n_i - 1 = {self.num_iterative_episodes - 1} is not a multiple of "
-                f"n_e = {self.episodes_per_hypothesis}.",
-                "Every iterative hypothesis runs n_e episodes, and one final episode follows.",
-            )
-
-    def _check_searches(self) -> None:
-        """`reference` must choose first hypotheses, and `iterate` the next one."""
-        searches = registry_of("search")
-        for name, stage in (("reference", "first"), ("iterate", "next")):
-            able = [each.name for each in searches.values() if getattr(each, stage) is not None]
-            if getattr(self, name) not in able:
-                raise IdaqError(
-                    f"{name} is {getattr(self, name)!r}.", f"Choose one of {', '.join(able)}."
-                )
+        repeats = self.episodes_per_hypothesis
+        if self.num_reference_episodes % repeats:
+            multiple = f"a multiple of `adapt.episodes_per_hypothesis` ({repeats})"
+            _refuse("num_reference_episodes", self.num_reference_episodes, multiple)
+        if (self.num_iterative_episodes - 1) % repeats:
+            multiple = f"a multiple of `adapt.episodes_per_hypothesis` ({repeats}), and one more"
+            _refuse("num_iterative_episodes", self.num_iterative_episodes, multiple)
 
     @property
     def num_episodes(self) -> int:
@@ -127,4 +104,4 @@ class RunConfig:
 
 
 def _refuse(name: str, value: float, allowed: str) -> None:
-    raise IdaqError(f"{name} is {value}.", f"It must be {allowed}.")
+    raise IdaqError(f"`adapt.{name}` is {value}.", f"It must be {allowed}.")

@@ -13,19 +13,25 @@ from idaq.settings import AdaptConfig
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"num_reference_episodes": 0}, "n_r is 0"),
-        ({"num_reference_episodes": -1}, "n_r is -1"),
-        ({"num_iterative_episodes": 0}, "n_i is 0"),
-        ({"keep_percent": 0.0}, "k is 0"),
-        ({"keep_percent": -5.0}, "k is -5"),
-        ({"keep_percent": 100.5}, "k is 100.5"),
-        ({"keep_percent": float("nan")}, "k is nan"),
-        ({"keep_percent": float("inf")}, "k is inf"),
-        ({"episodes_per_hypothesis": 0}, "n_e is 0"),
-        ({"num_candidates": 0}, "num_candidates is 0"),
-        ({"num_expert_episodes": 0}, "num_expert_episodes is 0"),
-        ({"episodes_per_hypothesis": 3}, "n_r = 10 is not a multiple of n_e = 3"),
-        ({"episodes_per_hypothesis": 2}, "n_i - 1 = 9 is not a multiple of n_e = 2"),
+        ({"num_reference_episodes": 0}, "`adapt.num_reference_episodes` is 0"),
+        ({"num_reference_episodes": -1}, "num_reference_episodes` is -1"),
+        ({"num_iterative_episodes": 0}, "num_iterative_episodes` is 0"),
+        ({"keep_percent": 0.0}, "keep_percent` is 0"),
+        ({"keep_percent": -5.0}, "keep_percent` is -5"),
+        ({"keep_percent": 100.5}, "keep_percent` is 100.5"),
+        ({"keep_percent": float("nan")}, "keep_percent` is nan"),
+        ({"keep_percent": float("inf")}, "keep_percent` is inf"),
+        ({"episodes_per_hypothesis": 0}, "episodes_per_hypothesis` is 0"),
+        ({"num_candidates": 0}, "num_candidates` is 0"),
+        ({"num_expert_episodes": 0}, "num_expert_episodes` is 0"),
+        (
+            {"episodes_per_hypothesis": 3},
+            r"num_reference_episodes` is 10.* a multiple of `adapt.episodes_per_hypothesis` \(3\)",
+        ),
+        (
+            {"episodes_per_hypothesis": 2},
+            r"num_iterative_episodes` is 10.* a multiple of .* \(2\), and one more",
+        ),
     ],
 )
 def test_out_of_range_is_refused_by_name(options: dict[str, Any], named: str) -> None:

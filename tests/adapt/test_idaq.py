@@ -52,6 +52,7 @@ def agrees(case: str, seed: int, task: int, **mutations: Any) -> bool:
         and oracles.agree(found["uncertainty"][seed, task], expected.uncertainty)
         and found["kept"][seed, task].tolist() == expected.kept
         and oracles.agree(found["threshold"][seed, task], expected.threshold)
+        and oracles.agree(found["thresholds"][seed, task], expected.thresholds)
         and bool(found["tied"][seed, task]) == expected.tied
     )
 

@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idaq.adapt.search import first_hypotheses
+from idaq.adapt.search import Searches
 from idaq.settings import AdaptConfig
 from tests.tiny import QUICK
 
 NUM_TASKS, NUM = 7, 4
 PRIOR = jnp.asarray(np.random.default_rng(0).normal(size=(NUM_TASKS, 2)), jnp.float32)
+
+
+def first_hypotheses(config: AdaptConfig, prior: Any, key: Any) -> Any:
+    return Searches.of(config).first(config, prior, key)
+
 
 choose = jax.jit(first_hypotheses, static_argnums=0, compiler_options=QUICK)
 

@@ -15,7 +15,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.borel.algorithm import Borel
 from idaq.algos.macaw.outer import Macaw
 from idaq.engine.meta_test import Results, evaluate
-from idaq.engine.pool import UNIT_EPISODES
+from idaq.engine.pool import UNIT_EPISODES, WorkerPool
 from idaq.engine.rollout import HostRollouts, Rollouts, ScannedRollouts, make_rollouts
 from idaq.settings import AdaptConfig
 from idaq.types import Episodes, PyTree
@@ -54,6 +54,34 @@ def work(num_tasks: int = NUM_TASKS) -> Work:
 @pytest.fixture(scope="module")
 def found() -> Episodes:
     return HostRollouts(FAMILY, POLICY, InlinePool()).run(**work())
+
+
+def test_a_worker_knows_a_family_again(tmp_path: Path) -> None:
+    """Also one whose copies are not equal: its simulators are made once, and programs compiled."""
+    log = tmp_path / "made"
+    rollouts = HostRollouts(Plain(str(log)), POLICY, pool := WorkerPool(1))  # type: ignore[arg-type]
+    with pool:
+        for key in (3, 4, 5):
+            keys = jax.random.split(jax.random.key(key), (NUM_AGENTS, NUM_TASKS))
+            rollouts.run(**(work() | {"keys": keys}))
+    assert len(log.read_text().splitlines()) <= UNIT_EPISODES
+
+
+class Plain:
+    """A family like any class: equal to itself alone. It writes down the simulators it makes."""
+
+    name, version, num_tasks, spec = "plain", 1, NUM_TASKS, FAMILY.spec
+    task_params = FAMILY.task_params
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def check_simulator(self) -> None: ...
+
+    def make_env(self, render_mode: str | None = None) -> Any:
+        with Path(self.log).open("a") as file:
+            file.write("one\n")
+        return FAMILY.make_env()
 
 
 def test_the_engine_fits_the_family() -> None:

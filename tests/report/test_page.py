@@ -96,6 +96,9 @@ def test_thresholds_agree_with_what_the_adapter_decided(case: str) -> None:
         uncertainty, kept = found["uncertainty"][seed], found["kept"][seed]
         own = {name: found[name][seed] for name in ("uncertainty", "kept", "thresholds")}
         shown = thresholds(own, config)
+        np.testing.assert_array_equal(
+            thresholds(own | {"thresholds": shown + 1.0}, config), shown + 1.0, "as they were saved"
+        )
         older = {name: value for name, value in own.items() if name != "thresholds"}
         derived = thresholds(older, config)[:, :-1]
         np.testing.assert_array_equal(derived, shown[:, :-1], "but for the final one, not judged")

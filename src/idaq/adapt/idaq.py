@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
-from idaq.adapt.search import Tried, first_hypotheses, next_hypothesis
+from idaq.adapt.search import Searches, Tried
 from idaq.adapt.uncertainty import Uncertainty, view_of
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
@@ -57,6 +57,7 @@ class Idaq:
     config: AdaptConfig
     algorithm: Algorithm
     uncertainty: Uncertainty
+    searches: Searches
     version: int = 1
 
     @property
@@ -64,7 +65,7 @@ class Idaq:
         return self.config.num_episodes
 
     def init(self, agent: PyTree, key: Key, given: Episodes | None) -> IdaqState:
-        reference = first_hypotheses(self.config, self.algorithm.prior(agent), key)
+        reference = self.searches.first(self.config, self.algorithm.prior(agent), key)
         return IdaqState(
             reference=reference,
             memory=empty_memory(self.algorithm.spec, self.num_episodes, reference[0]),
@@ -92,16 +93,15 @@ class Idaq:
         The final episode is not judged, but its uncertainty and the threshold are written down.
         """
         index, repeats = state.memory.count, self.config.episodes_per_hypothesis
+        is_final = index == self.num_episodes - 1
         state = state._replace(memory=remember(state.memory, hypothesis, episode))
-        by_itself = self._quantify(agent, jax.tree.map(lambda x: x[None], episode), hypothesis)
-        of_group = by_itself if repeats == 1 else self._quantify_group(agent, state)
+        value = self._quantify(agent, state, episode, hypothesis, is_final)
         complete = self._place_in_group(index) == repeats - 1
-        judged = jax.lax.cond(complete, self._judge, lambda s, _: s, state, of_group)
+        judged = jax.lax.cond(complete, self._judge, lambda s, _: s, state, value)
         final = state._replace(
-            uncertainty=state.uncertainty.at[index].set(by_itself),
+            uncertainty=state.uncertainty.at[index].set(value),
             thresholds=state.thresholds.at[index].set(state.threshold),
         )
-        is_final = index == self.num_episodes - 1
         result: IdaqState = jax.tree.map(lambda a, b: jnp.where(is_final, a, b), final, judged)
         return result
 
@@ -139,19 +139,24 @@ class Idaq:
             uncertainty=state.uncertainty,
             logged_uncertainty=self.uncertainty.of_logs(self.algorithm.logged_return(agent)),
         )
-        return next_hypothesis(self.config, tried)
+        return self.searches.next(tried)
 
-    def _quantify(self, agent: PyTree, episodes: Episodes, hypothesis: Hypothesis) -> Scalar:
-        return self.uncertainty.quantify(episodes, hypothesis, view_of(self.algorithm, agent))
-
-    def _quantify_group(self, agent: PyTree, state: IdaqState) -> Scalar:
-        """The uncertainty of the last n_e episodes, all of one hypothesis."""
-        repeats = self.config.episodes_per_hypothesis
-        first = state.memory.count - repeats
-        group = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, first, repeats), state.memory.episodes
-        )
-        return self._quantify(agent, group, state.memory.hypotheses[first])
+    def _quantify(
+        self,
+        agent: PyTree,
+        state: IdaqState,
+        episode: Episodes,
+        hypothesis: Hypothesis,
+        is_final: Scalar,
+    ) -> Scalar:
+        """The uncertainty of the last n_e episodes; the final one is by itself, n_e times over."""
+        repeats, last = self.config.episodes_per_hypothesis, state.memory.count - 1
+        if repeats == 1:
+            group = jax.tree.map(lambda x: x[None], episode)
+        else:
+            places = jnp.where(is_final, last, last - jnp.arange(repeats)[::-1])
+            group = jax.tree.map(lambda x: x[places], state.memory.episodes)
+        return self.uncertainty.quantify(group, hypothesis, view_of(self.algorithm, agent))
 
     def _judge(self, state: IdaqState, value: Scalar) -> IdaqState:
         """Decide whether the last n_e episodes, of uncertainty `value`, are in-distribution."""

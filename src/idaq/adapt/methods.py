@@ -4,26 +4,33 @@ A method says what it *needs*, an algorithm what it *offers*; comparing the two 
 Every uncertainty makes a method of its own: IDAQ with that uncertainty.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from idaq.adapt.base import Adapter
 from idaq.adapt.expert_context import ExpertContext
 from idaq.adapt.fine_tuning import FineTuning, GradientAlgorithm
 from idaq.adapt.idaq import Idaq
 from idaq.adapt.posterior import Belief, Posterior
-from idaq.adapt.search import SEARCHES
+from idaq.adapt.search import SEARCHES, Searches
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS
+from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS, AnyAlgorithm
 from idaq.errors import IdaqError
 from idaq.judges.base import JUDGES
-from idaq.registry import Entry, Registry
+from idaq.registry import Derived, Entry, Registry
 from idaq.settings import AdaptConfig
 
 IDAQ_PREFIX = "idaq-"
+
+
+# options of `AdaptConfig` that methods use
+BUDGET = frozenset({"num_reference_episodes", "num_iterative_episodes"})
+TRIES = BUDGET | {"episodes_per_hypothesis", "reference", "num_candidates"}
+JUDGES_EPISODES = TRIES | {"keep_percent", "iterate", "accept", "final"}
+ALL_OPTIONS = frozenset(field.name for field in fields(AdaptConfig))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +43,26 @@ class MethodEntry:
     make: Callable[[AdaptConfig, Algorithm], Adapter]
     needs: frozenset[str] = frozenset()
     """What an algorithm must offer."""
+    uses: frozenset[str] = ALL_OPTIONS
+    """The options that make a difference to it."""
     is_given_logs: bool = False
     """Whether it is given logged episodes of the test task."""
     judges: str | None = None
     """The uncertainty that it judges episodes by, if it does."""
+    version: int | None = None
+    """Raised whenever results change; without one, the method is identified by its source."""
+
+
+def _posterior(config: AdaptConfig, algorithm: Algorithm) -> Posterior:
+    return Posterior(config, algorithm, Searches.of(config))
 
 
 def _zero(config: AdaptConfig, algorithm: Algorithm) -> Posterior:
-    return Posterior(replace(config, reference="zero"), algorithm)
+    return _posterior(replace(config, reference="zero"), algorithm)
+
+
+def _belief(config: AdaptConfig, algorithm: Algorithm) -> Belief:
+    return Belief(config, algorithm, Searches.of(config))
 
 
 def _fine_tuning(config: AdaptConfig, algorithm: Algorithm) -> FineTuning:
@@ -51,57 +70,93 @@ def _fine_tuning(config: AdaptConfig, algorithm: Algorithm) -> FineTuning:
 
 
 ENTRIES = (
-    MethodEntry(name="posterior", label="posterior ({algorithm})", make=Posterior),
     MethodEntry(
-        name="posterior-zero", label="posterior-zero", make=_zero, needs=frozenset({EMBEDDING})
+        name="posterior", label="posterior ({algorithm})", version=1, make=_posterior, uses=TRIES
     ),
     MethodEntry(
-        name="expert-context", label="expert context", make=ExpertContext, is_given_logs=True
+        name="posterior-zero",
+        label="posterior-zero",
+        version=1,
+        make=_zero,
+        needs=frozenset({EMBEDDING}),
+        uses=TRIES - {"reference", "num_candidates"},
+    ),
+    MethodEntry(
+        name="expert-context",
+        label="expert context",
+        version=1,
+        make=ExpertContext,
+        uses=frozenset({"num_expert_episodes"}),
+        is_given_logs=True,
     ),
     MethodEntry(
         name="fine-tuning",
         label="fine-tuning",
+        version=1,
         make=_fine_tuning,
         needs=frozenset({GRADIENT_STEPS}),
+        uses=BUDGET | {"fine_tuning_steps", "fine_tuning_rate"},
     ),
-    MethodEntry(name="belief", label="belief", make=Belief, needs=frozenset({BELIEF})),
+    MethodEntry(
+        name="belief",
+        label="belief",
+        version=1,
+        make=_belief,
+        needs=frozenset({BELIEF}),
+        uses=BUDGET,
+    ),
 )
 
 
 def _idaq(uncertainty: Uncertainty, config: AdaptConfig, algorithm: Algorithm) -> Idaq:
-    return Idaq(config, algorithm, uncertainty)
+    return Idaq(config, algorithm, uncertainty, Searches.of(config))
 
 
-def by_uncertainty() -> Iterator[MethodEntry]:
-    """IDAQ with every uncertainty."""
-    for uncertainty in UNCERTAINTIES.values():
-        yield MethodEntry(
-            name=IDAQ_PREFIX + uncertainty.name,
-            label=f"IDAQ, {uncertainty.label}",
-            make=partial(_idaq, uncertainty),
-            needs=frozenset({uncertainty.reads} if uncertainty.reads else ()),
-            judges=uncertainty.name,
-        )
+def by_uncertainty(uncertainty: Uncertainty) -> MethodEntry:
+    """IDAQ with an uncertainty."""
+    return MethodEntry(
+        name=IDAQ_PREFIX + uncertainty.name,
+        label=f"IDAQ, {uncertainty.label}",
+        version=1,
+        make=partial(_idaq, uncertainty),
+        needs=frozenset({uncertainty.reads} if uncertainty.reads else ()),
+        uses=JUDGES_EPISODES,
+        judges=uncertainty.name,
+    )
 
+
+OF_UNCERTAINTIES = Derived(UNCERTAINTIES, by_uncertainty, IDAQ_PREFIX)
 
 METHODS: Registry[MethodEntry] = Registry(
     "adaptation method",
     "methods",
     lambda entry: isinstance(entry, MethodEntry),
     built_in=("idaq.adapt.methods:ENTRIES",),
-    derived="idaq.adapt.methods:by_uncertainty",
+    derived="idaq.adapt.methods:OF_UNCERTAINTIES",
 )
 
 
 def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adapter:
-    """The adapter of a method."""
-    return METHODS.get_entry(method).make(config, algorithm)
+    """The adapter of a method, or an error where a search that it uses does not fit."""
+    entry, searches = METHODS.get_entry(method), Searches.of(config)
+    for option in sorted(entry.uses & {"reference", "iterate"}):
+        search = getattr(searches, option)
+        for need in search.needs:
+            if not _offers(ALGORITHMS.get_entry(algorithm.name), need):
+                raise IdaqError(
+                    f"`adapt.{option}` is '{search.name}', which needs what '{algorithm.name}' "
+                    f"does not offer: {need}.",
+                    "Choose another search.",
+                )
+    return entry.make(config, algorithm)
 
 
 def components_of_method(method: str, config: AdaptConfig) -> dict[str, Entry]:
-    """The entries of a method's uncertainty and searches that come from outside the package."""
-    uncertainty = METHODS.get_entry(method).judges
-    named = ((SEARCHES, config.reference), (SEARCHES, config.iterate), (UNCERTAINTIES, uncertainty))
+    """The entries of a method, its uncertainty and its searches that are from elsewhere."""
+    entry = METHODS.get_entry(method)
+    named: list[tuple[Registry[Any], str | None]] = [(METHODS, None if entry.judges else method)]
+    named += [(SEARCHES, config.reference), (SEARCHES, config.iterate)]
+    named.append((UNCERTAINTIES, entry.judges))
     return {
         f"{registry.kind} {name}": registry[name]
         for registry, name in named
@@ -111,19 +166,33 @@ def components_of_method(method: str, config: AdaptConfig) -> dict[str, Entry]:
 
 def methods_of(algorithm: str) -> tuple[str, ...]:
     """The methods that an algorithm's agents can adapt with, given the judges that they need."""
-    entry = ALGORITHMS.get_entry(algorithm)
-    offers = entry.offers | (set(JUDGES) if entry.has_judge else set())
-    return tuple(name for name, method in METHODS.items() if method.needs <= offers)
+    return tuple(name for name in METHODS if _fits(algorithm, name))
 
 
 def check_method_of(algorithm: str, method: str) -> None:
     """Refuse a name that is no method, or no method of the algorithm."""
     METHODS.get_entry(method)
-    if method not in methods_of(algorithm):
+    if not _fits(algorithm, method):
         raise IdaqError(
             f"'{method}' is no method of the algorithm '{algorithm}'.",
             f"Choose from: {', '.join(methods_of(algorithm))}.",
         )
+
+
+def _fits(algorithm: str, method: str) -> bool:
+    entry = ALGORITHMS.get_entry(algorithm)
+    return all(_offers(entry, need) for need in METHODS.get_entry(method).needs)
+
+
+def _offers(algorithm: AnyAlgorithm, need: str) -> bool:
+    return need in algorithm.offers or (algorithm.has_judge and need in JUDGES)
+
+
+def missing_judge(method: str, algorithm: str, judge: str | None) -> str | None:
+    """The judge that a method needs and a run lacks: `judge` is the one that it trains."""
+    there = {judge, *ALGORITHMS.get_entry(algorithm).offers}
+    needs = METHODS.get_entry(method).needs - there
+    return next((need for need in sorted(needs) if need in JUDGES), None)
 
 
 def judge_needed(method: str) -> str | None:

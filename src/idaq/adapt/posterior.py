@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from idaq.adapt.base import Record
 from idaq.adapt.memory import Memory, empty_memory, remember
-from idaq.adapt.search import first_hypotheses
+from idaq.adapt.search import Searches
 from idaq.algos.base import Algorithm
 from idaq.settings import AdaptConfig
 from idaq.types import Episodes, Hypotheses, Hypothesis, Key, PyTree
@@ -32,6 +32,7 @@ class Posterior:
 
     config: AdaptConfig
     algorithm: Algorithm
+    searches: Searches
     version: int = 1
 
     @property
@@ -39,7 +40,7 @@ class Posterior:
         return self.config.num_episodes
 
     def init(self, agent: PyTree, key: Key, given: Episodes | None) -> PosteriorState:
-        reference = first_hypotheses(self.config, self.algorithm.prior(agent), key)
+        reference = self.searches.first(self.config, self.algorithm.prior(agent), key)
         memory = empty_memory(self.algorithm.spec, self.num_episodes, reference[0])
         return PosteriorState(reference, memory)
 

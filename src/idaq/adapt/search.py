@@ -20,11 +20,14 @@ The searches here:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from idaq.algos.entries import EMBEDDING
+from idaq.errors import IdaqError
 from idaq.registry import Registry
 from idaq.settings import AdaptConfig
 from idaq.types import Hypotheses, Hypothesis, Key, Mask, Places, Scalar, Vector
@@ -59,6 +62,8 @@ class SearchEntry:
     """(options, prior, key): the hypotheses of the reference stage, [num, latent_dim]."""
     next: Callable[[Tried], Hypothesis] | None = None
     """The hypothesis of the next iterative episode, [latent_dim]."""
+    needs: frozenset[str] = frozenset()
+    """What an algorithm must offer."""
     version: int | None = None
     """Raised whenever results change; without one, the search is identified by its source."""
 
@@ -147,7 +152,13 @@ ENTRIES = (
     SearchEntry(name="farthest", label="farthest of some", version=1, first=farthest),
     SearchEntry(name="farthest-first", label="farthest first", version=1, first=farthest_first),
     SearchEntry(name="prior", label="at random", version=1, first=from_prior),
-    SearchEntry(name="zero", label="no hypothesis", version=1, first=from_nothing),
+    SearchEntry(
+        name="zero",
+        label="no hypothesis",
+        version=1,
+        first=from_nothing,
+        needs=frozenset({EMBEDDING}),
+    ),
     SearchEntry(name="posterior", label="posterior", version=1, next=posterior),
     SearchEntry(name="untried", label="nearest untried", version=1, next=untried),
     SearchEntry(name="search", label="far, then near", version=1, next=search),
@@ -161,15 +172,38 @@ SEARCHES: Registry[SearchEntry] = Registry(
 )
 
 
-def first_hypotheses(config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
-    """The hypotheses of the reference stage, [num_reference_hypotheses, latent_dim]."""
-    choose = SEARCHES[config.reference].first
-    assert choose is not None, "the options were checked"
-    return choose(config, prior, key)
+@dataclass(frozen=True)
+class Searches:
+    """The two searches of an adapter: of the reference stage and of the iterative one."""
+
+    reference: SearchEntry
+    iterate: SearchEntry
+
+    @classmethod
+    def of(cls, config: AdaptConfig) -> "Searches":
+        """Those that the options name, or an error where one is none for its stage."""
+        return cls(_able(config, "reference", "first"), _able(config, "iterate", "next"))
+
+    def first(self, config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
+        """The hypotheses of the reference stage, [num_reference_hypotheses, latent_dim]."""
+        assert self.reference.first is not None, "checked when they were found"
+        return self.reference.first(config, prior, key)
+
+    def next(self, tried: Tried) -> Hypothesis:
+        """The hypothesis of the next iterative episode, [latent_dim]."""
+        assert self.iterate.next is not None, "checked when they were found"
+        return self.iterate.next(tried)
 
 
-def next_hypothesis(config: AdaptConfig, tried: Tried) -> Hypothesis:
-    """The hypothesis of the next iterative episode, [latent_dim]."""
-    choose = SEARCHES[config.iterate].next
-    assert choose is not None, "the options were checked"
-    return choose(tried)
+def _able(config: AdaptConfig, option: str, stage: str) -> SearchEntry:
+    name = getattr(config, option)
+    entry = SEARCHES.get(name)
+    if entry is None or getattr(entry, stage) is None:
+        able = [each.name for each in SEARCHES.values() if getattr(each, stage) is not None]
+        close = get_close_matches(name, able, n=1)
+        hint = f"Did you mean '{close[0]}'? " if close else ""
+        raise IdaqError(
+            f"`adapt.{option}` is '{name}', which is no search for that stage.",
+            f"{hint}Choose one of {', '.join(able)}.",
+        )
+    return entry

@@ -28,6 +28,11 @@ class View(NamedTuple):
     logged_return: Scalar  # [], mean of the training tasks' logged episodes
 
 
+def no_error(logged_return: Scalar) -> Scalar:
+    """The uncertainty of logged episodes by a measure of errors: none."""
+    return jnp.zeros_like(logged_return)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
     """A quantification, the judge that it reads, and its value for logged episodes.
@@ -41,7 +46,7 @@ class Uncertainty:
     quantify: Callable[[Episodes, Hypothesis, View], Scalar]
     reads: str | None = None
     """The name of the judge that it reads, if any."""
-    of_logs: Callable[[Scalar], Scalar] = jnp.zeros_like
+    of_logs: Callable[[Scalar], Scalar] = no_error
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""
 
@@ -114,4 +119,5 @@ UNCERTAINTIES: Registry[Uncertainty] = Registry(
     "uncertainties",
     lambda entry: isinstance(entry, Uncertainty),
     built_in=("idaq.adapt.uncertainty:ENTRIES",),
+    feeds="adaptation method",
 )

@@ -56,11 +56,6 @@ class Algorithm(Protocol):
         ...
 
     @property
-    def offers(self) -> frozenset[str]:
-        """What its agents can do for an adaptation method, judges included."""
-        ...
-
-    @property
     def relabels(self) -> bool:
         """Whether it needs the family's reward function."""
         ...

@@ -46,10 +46,11 @@ from idaq.algos.presets import context_settings, metric_weight, schedule
 from idaq.config import MAX_SIZE, added, require, saved_as
 from idaq.errors import IdaqError
 from idaq.judges.base import AnyJudge, JudgeConfig, Trained, judge_of
-from idaq.learners.base import AnyLearner, LearnerConfig, learner_of
+from idaq.learners.base import LEARNERS, AnyLearner, LearnerConfig, learner_of
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
 from idaq.objectives.base import EncoderSettings, LearnerView, MetaBatch, Objective
+from idaq.registry import Derived
 from idaq.settings import AlgorithmConfig, RunConfig
 from idaq.types import (
     Action,
@@ -166,10 +167,6 @@ class ContextBased:
     @property
     def return_discount(self) -> float | None:
         return None
-
-    @property
-    def offers(self) -> frozenset[str]:
-        return frozenset({EMBEDDING, *([self.judge.name] if self.judge else [])})
 
     @property
     def relabels(self) -> bool:
@@ -340,7 +337,7 @@ def make_context_based(entry: AnyObjective, config: ContextConfig, spec: Spec) -
         raise IdaqError(
             f"{entry.label} trains its encoder through a critic, and the learner "
             f"'{learner.name}' has none.",
-            "Choose the learner 'td3-bc' or 'sac-brac'.",
+            f"Choose one of {', '.join(name for name, each in LEARNERS.items() if each.critic)}.",
         )
     judge = None if config.judge is None else judge_of(config.judge)
     return ContextBased(config, spec, entry, objective, learner, judge)
@@ -360,12 +357,11 @@ def algorithm_of(entry: AnyObjective) -> AlgorithmEntry[Any, ContextBased]:
         default_methods=entry.default_methods,
         operations=ContextBased.operations,
         speed_cases=entry.speed_cases,
+        phase_setting=entry.phase_setting,
     )
 
 
-def algorithms() -> list[AlgorithmEntry[Any, ContextBased]]:
-    """The algorithms of all objectives."""
-    return [algorithm_of(entry) for entry in OBJECTIVES.values()]
+OF_OBJECTIVES = Derived(OBJECTIVES, algorithm_of)
 
 
 def shared_preset(entry: AnyObjective, preset: str, traits: Traits) -> RunConfig:

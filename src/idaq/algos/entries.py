@@ -5,9 +5,9 @@ is trained, and everything else (the learner behind it, the judge beside it, pre
 shared (`idaq.algos.context_based`). Every objective makes an algorithm of its own name.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Generic, TypeVar
 
 from idaq.algos.base import Algorithm
 from idaq.config import Component
@@ -71,6 +71,8 @@ class AlgorithmEntry(Generic[Config, Made]):
     operations: Callable[[Made], int | None] | None = None
     """(algorithm, in a phase): floating-point operations of an update, where they are counted."""
     speed_cases: tuple[SpeedCase, ...] = DEFAULT_SPEED_CASES
+    phase_setting: str = ""
+    """The setting that says how long the phases before the last take, if there are any."""
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""
 
@@ -91,6 +93,8 @@ class ObjectiveEntry(Generic[Config]):
     """As an algorithm's; without one, that of all context-based algorithms."""
     default_methods: tuple[str, ...] = PAPER_METHODS
     speed_cases: tuple[SpeedCase, ...] = DEFAULT_SPEED_CASES
+    phase_setting: str = ""
+    """The setting that says how long the phases before the last take, if there are any."""
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""
 
@@ -103,6 +107,7 @@ OBJECTIVES: Registry[AnyObjective] = Registry(
     "objectives",
     lambda entry: isinstance(entry, ObjectiveEntry),
     built_in=("idaq.algos.focal:ENTRY", "idaq.algos.op_cl:ENTRY"),
+    feeds="algorithm",
 )
 
 
@@ -111,13 +116,13 @@ ALGORITHMS: Registry[AnyAlgorithm] = Registry(
     "algorithms",
     lambda entry: isinstance(entry, AlgorithmEntry),
     built_in=("idaq.algos.macaw.entry:ENTRY", "idaq.algos.borel.entry:ENTRY"),
-    derived="idaq.algos.context_based:algorithms",
+    derived="idaq.algos.context_based:OF_OBJECTIVES",
 )
 
 
 def default_algorithm() -> str:
     """The algorithm where none is named: the first of all."""
-    return next(iter(ALGORITHMS))
+    return ALGORITHMS.built_in_names()[0]
 
 
 def label_of(algorithm: str) -> str:
@@ -139,11 +144,20 @@ def components_of(config: AlgorithmConfig) -> dict[str, Entry]:
     entry: Entry = objective or ALGORITHMS.get_entry(config.kind)
     registry: Registry[Any] = OBJECTIVES if objective else ALGORITHMS
     found = {} if registry.is_built_in(config.kind) else {f"{registry.kind} {config.kind}": entry}
-    for each in fields(cast(Any, config)):
-        part = getattr(config, each.name)
-        if isinstance(part, Component) and not registry_of(part.registry).is_built_in(part.kind):
+    for part in _parts_of(config):
+        if not registry_of(part.registry).is_built_in(part.kind):
             found[f"{part.registry} {part.kind}"] = registry_of(part.registry)[part.kind]
     return found
+
+
+def _parts_of(config: Any) -> Iterator[Component]:
+    """The components that a configuration holds, and those that they hold."""
+    for each in fields(config):
+        part = getattr(config, each.name)
+        if isinstance(part, Component):
+            yield part
+        if is_dataclass(part):
+            yield from _parts_of(part)
 
 
 def make_algorithm(config: AlgorithmConfig, spec: Spec) -> Algorithm:

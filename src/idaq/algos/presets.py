@@ -28,7 +28,12 @@ def check_preset(name: str) -> None:
 
 
 def is_small(traits: Traits) -> bool:
-    """Whether episodes cost next to nothing, so that more are tried; networks are small."""
+    """Whether episodes cost next to nothing, so that more are tried; networks are small.
+
+    Of a family that is known from logs alone, short episodes are all that speaks for it.
+    """
+    if not traits.has_environment:
+        return traits.horizon <= SHORT_HORIZON
     return not traits.simulator
 
 
@@ -89,7 +94,7 @@ def context_settings(preset: str, traits: Traits) -> Json:
 def _paper_settings(traits: Traits) -> Json:
     """BRAC, except on Point-Robot (rewards times 100 there); contexts of 400, 1,024 and 100."""
     settings: Json = {"judge": EnsembleConfig()}
-    if is_small(traits):
+    if traits.group == "point":
         learner = SacBracConfig(divergence="none", reward_scale=100.0)
         return settings | {"context_size": 1024, "learner": learner}
     return settings if traits.group == "ml1" else settings | {"context_size": 100}

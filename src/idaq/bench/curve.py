@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.adapt.methods import make_adapter
+from idaq.adapt.methods import METHODS, make_adapter
 from idaq.bench.status import curve_file
 from idaq.engine.rollout import Rollouts
 from idaq.runs.adapt_stage import adapt_group
@@ -30,7 +30,7 @@ def write_curve(run: Run, cell: "Cell", dataset: Dataset, rollouts: Rollouts) ->
     for adaptation in cell.adaptations:
         settings = adaptation.config(config)
         adapter = make_adapter(adaptation.method, settings, run.algorithm)
-        given = dataset if adaptation.method == "expert-context" else None
+        given = dataset if METHODS[adaptation.method].is_given_logs else None
         points = []
         for num in updates:
             found = [

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.adapt.idaq import quantile_threshold
+from idaq.adapt.methods import OF_UNCERTAINTIES, missing_judge
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty, view_of
+from idaq.algos.resolve import judge_kind
 from idaq.bench.status import probe_file
 from idaq.engine.rollout import Rollouts
 from idaq.runs.adapt_stage import adaptation_key, load_agent
@@ -54,7 +56,7 @@ def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
     arrays["data_returns"] = np.asarray([each["rewards"].sum() for each in own])
     view = view_of(algorithm, agent)
     for name, uncertainty in UNCERTAINTIES.items():
-        if uncertainty.reads not in (None, *algorithm.offers):
+        if missing_judge(OF_UNCERTAINTIES.name_of(name), algorithm.name, judge_kind(run.config)):
             continue
 
         def judge(

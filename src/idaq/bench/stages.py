@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from idaq.adapt.methods import METHODS
 from idaq.behaviour.collect import collect
 from idaq.bench.cells import (
     Cell,
@@ -122,7 +123,7 @@ class CellWork:
                 rollouts,
                 config=adaptation.config(run.config),
                 name=adaptation.name,
-                data=self._dataset.path if adaptation.method == "expert-context" else None,
+                data=self._dataset.path if METHODS[adaptation.method].is_given_logs else None,
                 resume=True,
             )
         if self.cell.probes and not probe_file(place).is_file():

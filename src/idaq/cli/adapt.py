@@ -56,10 +56,13 @@ class Adaptation:
     expert_episodes: RunInt = None
     """How many logged episodes expert context is given."""
 
+    def given(self) -> dict[str, Any]:
+        """The options that were given."""
+        values = {field.name: getattr(self, field.name) for field in fields(Adaptation)}
+        return {name: value for name, value in values.items() if value is not None}
+
     def resolve(self, base: AdaptConfig) -> AdaptConfig:
-        options = [field.name for field in fields(Adaptation)]
-        given = {ADAPT_SETTINGS.get(name, name): getattr(self, name) for name in options}
-        changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        changes = {ADAPT_SETTINGS.get(name, name): v for name, v in self.given().items()}
         return replace(base, **changes)
 
 
@@ -88,6 +91,7 @@ class Adapt(Adaptation):
     """Print the summary as JSON."""
 
     def run(self) -> None:
+        from idaq.adapt.methods import METHODS
         from idaq.algos.entries import ALGORITHMS
         from idaq.runs.api import adapt_all
         from idaq.runs.run import Run
@@ -112,6 +116,10 @@ class Adapt(Adaptation):
         )
         print_json(summary) if self.json else print_table(summary)
         say_what_is_missing(run, summary)
+        uses = METHODS.get_entry(method).uses
+        for option in self.given():
+            if ADAPT_SETTINGS.get(option, option) not in uses:
+                say(f"--{option.replace('_', '-')} makes no difference to '{method}'")
         if self.video:
             name = method if self.name is None else self.name
             say(f"video: {write_video(run, name, self.video_task)}")

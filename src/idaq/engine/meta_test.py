@@ -48,6 +48,7 @@ def _results(
     stacked = Episodes(*(np.stack(field, axis=2) for field in zip(*episodes, strict=True)))
     results: Results = {name: np.asarray(value) for name, value in record.items()}
     results["returns"] = np.asarray(stacked.returns)
+    results.setdefault("kept", np.zeros(results["returns"].shape, bool))
     if family.spec.has_success:
         results["success"] = np.asarray((stacked.success & stacked.valid).any(axis=-1))
     if hypotheses[0].shape[-1] <= MAX_SAVED_HYPOTHESIS:

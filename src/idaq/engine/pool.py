@@ -23,7 +23,7 @@ from multiprocessing.connection import wait
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from idaq.types import Action, Carry, Episodes, PyTree, Scalar
 if TYPE_CHECKING:
     from idaq.envs.family import Simulator
 
+T = TypeVar("T")
 Done = TypeVar("Done")
 Done_co = TypeVar("Done_co", covariant=True)
 Floats = NDArray[np.float32]
@@ -56,8 +57,30 @@ class Unit(Protocol[Done_co]):
     def run(self) -> Done_co: ...
 
 
+class _Sent:
+    """A unit whose family and policy are one object in a worker, for all units that have them.
+
+    So a worker's simulators and programs serve them all, also where two copies of a family or a
+    policy are not equal.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = dict(vars(self))
+        shared = {each: pickle.dumps(own.pop(each)) for each in ("family", "policy") if each in own}
+        return _received, (type(self), shared, own)
+
+
+def _received(kind: type[T], shared: dict[str, bytes], own: dict[str, Any]) -> T:
+    return kind(**own, **{name: _the_one(pickled) for name, pickled in shared.items()})
+
+
+@lru_cache(maxsize=32)
+def _the_one(pickled: bytes) -> Any:
+    return pickle.loads(pickled)
+
+
 @dataclass(frozen=True)
-class ExpertUnit:
+class ExpertUnit(_Sent):
     """Some episodes of one task by its scripted behaviour policy."""
 
     family: ScriptedHostFamily
@@ -72,7 +95,7 @@ class ExpertUnit:
 
 
 @dataclass(frozen=True)
-class PolicyUnit:
+class PolicyUnit(_Sent):
     """Up to `UNIT_EPISODES` episodes of one agent, each with a task, hypothesis and key.
 
     Only those in `rows` are run, each in its own row of the policy calls.

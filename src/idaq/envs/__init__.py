@@ -29,7 +29,8 @@ def match_families(patterns: Iterable[str]) -> list[TaskFamily]:
     """The families that the patterns (`ml1/*`) name, each once, in order; or an error."""
     found: dict[str, TaskFamily] = {}
     for pattern in patterns:
-        names = [name for name in FAMILIES if fnmatchcase(name, pattern)]
+        is_pattern = any(sign in pattern for sign in "*?[")
+        names = [name for name in FAMILIES if fnmatchcase(name, pattern)] if is_pattern else []
         found |= {name: FAMILIES[name] for name in names} or {pattern: get_family(pattern)}
     return list(found.values())
 

@@ -12,8 +12,8 @@ from idaq.adapt.methods import (
     METHODS,
     check_method_of,
     components_of_method,
-    judge_needed,
     make_adapter,
+    missing_judge,
 )
 from idaq.algos.resolve import judge_kind
 from idaq.config import Json, to_dict
@@ -22,6 +22,7 @@ from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import Rollouts, make_rollouts
 from idaq.errors import IdaqError
+from idaq.judges.base import JudgeConfig
 from idaq.runs.recipe import identities
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
@@ -72,7 +73,7 @@ def adapt(
 def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> Json:
     """What `adapt/NAME/config.json` says about the results beside it.
 
-    Uncertainties and searches from outside the package are listed with their identities.
+    What comes from outside the package (method, uncertainty, searches) is listed with its identity.
     """
     identity = {"method": method, "version": adapter.version, "config": to_dict(config)}
     components = identities(components_of_method(method, config))
@@ -89,7 +90,8 @@ def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> No
             "Give a name of its own, of letters, digits, '-', '_' and '.'.",
         )
     if data is not None and not METHODS[method].is_given_logs:
-        raise IdaqError(f"'{method}' takes no `data`.", "Only expert-context is given a dataset.")
+        given = ", ".join(each for each, entry in METHODS.items() if entry.is_given_logs)
+        raise IdaqError(f"'{method}' takes no `data`.", f"These are given logs: {given}.")
     missing = [seed for seed in run.seeds() if not run.directory.agent_file(seed).is_file()]
     if missing or not run.seeds():
         raise IdaqError(
@@ -100,12 +102,15 @@ def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> No
 
 def check_models(method: str, config: RunConfig) -> None:
     """Refuse a method whose uncertainty reads a judge that the run does not train."""
-    needed, trained = judge_needed(method), judge_kind(config)
-    if needed is not None and trained != needed:
+    trained = judge_kind(config)
+    needed = missing_judge(method, config.algorithm.kind, trained)
+    if needed is not None:
         instead = "none" if trained is None else f"'{trained}'"
+        is_ensemble = needed == JudgeConfig.default_kind
+        setting = "algorithm.ensemble.size=4" if is_ensemble else f"algorithm.judge.kind={needed}"
         raise IdaqError(
             f"'{method}' reads the judge '{needed}', and this run trains {instead}.",
-            f"Train with `algorithm.judge.kind={needed}`, or choose another method.",
+            f"Train with `{setting}`, or choose another method.",
         )
 
 

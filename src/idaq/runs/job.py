@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from idaq.adapt.methods import METHODS, check_method_of, judge_needed
+from idaq.adapt.methods import METHODS, check_method_of, judge_needed, missing_judge
 from idaq.algos.entries import ALGORITHMS
 from idaq.algos.resolve import judge_kind, without_judge
 from idaq.behaviour.collect import check_collection, generator
@@ -49,7 +49,7 @@ class Job:
     family: TaskFamily
     preset: str = DEFAULT_PRESET
     config: RunConfig
-    methods: Sequence[str] = ()  # none: the algorithm's own comparison
+    methods: Sequence[str] = ()  # none: the algorithm's own comparison, with the judge there is
     seeds: Seeds = field(default_factory=Seeds)
     trajectories: int = DEFAULT_TRAJECTORIES
     data_seed: int = 0
@@ -63,7 +63,9 @@ class Job:
         check_environment(self.family)
         kind = self.config.algorithm.kind
         if not self.methods:
-            methods = ALGORITHMS.get_entry(kind).default_methods
+            methods, judge = ALGORITHMS.get_entry(kind).default_methods, judge_kind(self.config)
+            if judge is not None:  # those that it can serve
+                methods = tuple(m for m in methods if missing_judge(m, kind, judge) is None)
             return dataclasses.replace(self, methods=methods).checked()
         for method in self.methods:
             check_method_of(kind, method)

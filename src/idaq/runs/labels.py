@@ -11,7 +11,7 @@ def label_of_method(name: str, algorithm: str = "") -> str:
     """A method's label; results stored under another name go by that name."""
     if name not in METHODS:
         return name
-    return METHODS[name].label.format(algorithm=label_of(algorithm or default_algorithm()))
+    return METHODS[name].label.replace("{algorithm}", label_of(algorithm or default_algorithm()))
 
 
 def method_order(name: str) -> tuple[int, str]:

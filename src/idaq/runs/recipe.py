@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from idaq.adapt.search import Searches
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import components_of, make_algorithm, version_of
+from idaq.algos.entries import ALGORITHMS, components_of, make_algorithm, version_of
 from idaq.config import to_dict
 from idaq.envs.family import TaskFamily, reward_function
 from idaq.errors import IdaqError
 from idaq.registry import identity_of
 from idaq.runs.manifest import Identity
+from idaq.runs.own_code import check_own_code
 from idaq.settings import RunConfig, Split
 
 
@@ -45,13 +47,16 @@ class Recipe:
 
     def check(self) -> None:
         """Refuse what can be known to be wrong before an update is done."""
+        check_own_code()
+        Searches.of(self.config.adapt)
         last_phase, num_updates = self.algorithm.phases[-1][0], self.config.train.num_updates
         if last_phase >= num_updates:
+            setting = ALGORITHMS.get_entry(self.algorithm.name).phase_setting
+            where = f" (`algorithm.{setting}`)" if setting else ""
             raise IdaqError(
                 f"The run has {num_updates:,} updates, and '{self.algorithm.name}' trains its "
                 f"policy from update {last_phase:,} on.",
-                "Raise `train.num_updates`, or shorten the phases before "
-                "(`algorithm.vae_updates`).",
+                f"Raise `train.num_updates`, or shorten the phases before{where}.",
             )
         if self.algorithm.relabels and reward_function(self.family) is None:
             raise IdaqError(

@@ -42,7 +42,6 @@ from idaq.algos.data import (
     sample_tasks,
     unscale_action,
 )
-from idaq.algos.entries import BELIEF
 from idaq.config import MAX_SIZE, require
 from idaq.errors import IdaqError
 from idaq.learners.base import AnyLearner, LearnerConfig, learner_of
@@ -155,10 +154,6 @@ class Borel:
     @property
     def return_discount(self) -> float | None:
         return None
-
-    @property
-    def offers(self) -> frozenset[str]:
-        return frozenset({BELIEF})
 
     @property
     def relabels(self) -> bool:

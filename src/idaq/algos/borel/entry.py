@@ -108,6 +108,7 @@ ENTRY = AlgorithmEntry(
     make=Borel,
     preset=preset,
     offers=frozenset({BELIEF}),
+    phase_setting="vae_updates",
     default_methods=("belief", "expert-context"),
     operations=operations,
     speed_cases=(

@@ -40,7 +40,6 @@ from idaq.algos.data import (
     task_places,
     unscale_action,
 )
-from idaq.algos.entries import GRADIENT_STEPS
 from idaq.algos.macaw.inner import Adapted, InnerLoop, Logged, MacawConfig, Networks, Rates, emit
 from idaq.errors import IdaqError
 from idaq.learners.losses import discounted_returns
@@ -108,10 +107,6 @@ class Macaw:
     @property
     def return_discount(self) -> float | None:
         return self.config.discount
-
-    @property
-    def offers(self) -> frozenset[str]:
-        return frozenset({GRADIENT_STEPS})
 
     @property
     def relabels(self) -> bool:

@@ -3,7 +3,8 @@
 Every figure is a ratio within one run: the single-precision matrix-product rate is measured
 beside each case, and a case's rate is its operations (as its entry counts them) over its time.
 The cases are those that the algorithms' entries name, also the entries from outside the package;
-and of what else came from outside, the default algorithm with every learner and on every family.
+and of what else came from outside, the default algorithm with every learner, beside every judge
+and on every family.
 """
 
 import resource
@@ -42,6 +43,9 @@ from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.train import new_state, one_seed, run_updates
 from idaq.envs import FAMILIES, get_family
+from idaq.envs.family import traits_of
+from idaq.errors import IdaqError
+from idaq.judges.base import JUDGES
 from idaq.learners.base import LEARNERS
 from idaq.settings import AdaptConfig, AlgorithmConfig
 from idaq.types import Spec, Transition
@@ -70,13 +74,13 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Those of every algorithm, then those of learners and families from outside the package."""
+    """Those of every algorithm, then those of other parts from outside the package."""
     own = [_case(entry, each) for entry in ALGORITHMS.values() for each in entry.speed_cases]
-    return [*own, *_cases_of_learners(), *_cases_of_families()]
+    return [*own, *_cases_of_learners(), *_cases_of_judges(), *_cases_of_families()]
 
 
 def _case(entry: AnyAlgorithm, case: SpeedCase) -> Case:
-    label, family = SHAPES[case.group]
+    label, family = SHAPES.get(case.group) or _first_of_group(entry, case.group)
     config = resolve(case.preset, family, entry.name)
     config = config if case.with_judge else without_judge(config)
     for setting in case.settings:
@@ -88,6 +92,17 @@ def _case(entry: AnyAlgorithm, case: SpeedCase) -> Case:
         spec=get_family(family).spec,
         config=config.algorithm,
         authors_seconds=case.authors_seconds,
+    )
+
+
+def _first_of_group(entry: AnyAlgorithm, group: str) -> tuple[str, str]:
+    """A label and a family for a group from outside."""
+    for family in FAMILIES.values():
+        if traits_of(family).group == group:
+            return family.name, family.name
+    raise IdaqError(
+        f"A speed case of '{entry.name}' is for the group '{group}', and no family is of it.",
+        f"Name one of {', '.join(SHAPES)}, or the group of a registered family.",
     )
 
 
@@ -104,6 +119,22 @@ def _cases_of_learners() -> list[Case]:
         )
         for entry in LEARNERS.values()
         if not LEARNERS.is_built_in(entry.name)
+    ]
+
+
+def _cases_of_judges() -> list[Case]:
+    family = get_family(SHAPES["point"][1])
+    default = resolve("default", family)
+    label = label_of(default.algorithm.kind)
+    return [
+        Case(
+            name=f"{label} and {entry.label} (default), Point",
+            shapes="point",
+            spec=family.spec,
+            config=override(default, f"algorithm.judge.kind={entry.name}").algorithm,
+        )
+        for entry in JUDGES.values()
+        if not JUDGES.is_built_in(entry.name)
     ]
 
 
