@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.engine.pool import Unit, WorkerPool
+from idaq.engine.pool import WorkerPool
+from idaq.engine.units import Unit
 from idaq.types import Array, PyTree, Spec, Traits
 from tests import fakes
 
@@ -195,7 +196,7 @@ class Remembers:
     gain: float = 0.25
 
     def init_carry(self, params: PyTree, hypothesis: PyTree) -> PyTree:
-        return {"memory": hypothesis["start"] + params["bias"], "calls": jnp.zeros(())}
+        return {"memory": hypothesis + params["bias"], "calls": jnp.zeros(())}
 
     def act(
         self, params: PyTree, hypothesis: PyTree, carry: PyTree, obs: Array, key: Array

@@ -18,7 +18,7 @@ import pytest
 import idaq as package
 from idaq import registry
 from idaq.algos.entries import make_algorithm
-from idaq.bench.speed.measure import cases, update_operations
+from idaq.bench.speed.cases import cases, update_operations
 from idaq.registry import PLACES, registry_of
 from idaq.storage import checkpoint
 from tests.products import products_of_update

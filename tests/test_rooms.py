@@ -77,6 +77,29 @@ def test_the_page_shows_the_rooms_in_their_order() -> None:
     assert [line.split()[0] for line in rooms] == there
 
 
+def test_the_top_level_is_for_what_is_everybodys() -> None:
+    assert {file.stem for file in PACKAGE.glob("*.py")} == {"__init__"} | EVERYBODYS
+    assert len(list(PACKAGE.glob("*.py"))) <= 6
+
+
+def test_no_file_is_two_things() -> None:
+    """Longer ones probably are."""
+    long = {file.name for file in PACKAGE.rglob("*.py") if len(file.read_text().splitlines()) > 400}
+    assert long == set()
+
+
+def test_the_library_speaks_of_arguments() -> None:
+    """The command line adds its dashes (`idaq.cli.flags`); `ray start --head` is Ray's own."""
+    for file in PACKAGE.rglob("*.py"):
+        if file.parent.name == "cli":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "IdaqError":
+                texts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+                said = [str(t) for t in texts if re.search(r"(^|[ '`])--[a-z]", str(t))]
+                assert [text for text in said if "ray start --head" not in text] == [], file
+
+
 def test_reports_read_runs_and_benchmarks_alone() -> None:
     """They run nothing: no simulator, no agent, no adapter."""
     others = {

@@ -1,17 +1,32 @@
 """Methods by name."""
 
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 
 from idaq.adapt.expert_context import ExpertContext
 from idaq.adapt.fine_tuning import FineTuning
 from idaq.adapt.idaq import Idaq
-from idaq.adapt.methods import METHODS, check_method_of, judge_needed, make_adapter, methods_of
+from idaq.adapt.methods import (
+    ALL_OPTIONS,
+    METHODS,
+    MethodEntry,
+    check_method_of,
+    components_of_method,
+    judge_needed,
+    make_adapter,
+    methods_of,
+    missing_judge,
+)
 from idaq.adapt.posterior import Belief, Posterior
 from idaq.adapt.search import SEARCHES
 from idaq.adapt.uncertainty import UNCERTAINTIES
 from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
+from idaq.algos.resolve import resolve
 from idaq.errors import IdaqError
 from idaq.settings import AdaptConfig
+from tests import tiny
 from tests.fakes import ActsAsBelieved
 
 
@@ -117,3 +132,86 @@ def test_unknown_method_is_refused(name: str) -> None:
 def test_near_miss_gets_a_suggestion() -> None:
     with pytest.raises(IdaqError, match="Did you mean 'idaq-return'"):
         METHODS.get_entry("idaq-returns")
+
+
+def test_the_origin_is_no_hypothesis_of_networks() -> None:
+    config = resolve("default", "point-robot", "macaw")
+    made = ALGORITHMS["macaw"].make(config.algorithm, tiny.SPEC)
+    with pytest.raises(IdaqError, match=r"`adapt\.reference` is 'zero'.*'macaw' does not offer"):
+        make_adapter("posterior", replace(config.adapt, reference="zero"), made)
+    make_adapter("idaq-return", config.adapt, made)
+
+
+def test_an_algorithm_may_offer_what_a_judge_does() -> None:
+    own = replace(ALGORITHMS["macaw"], name="mine", offers=frozenset({"ensemble"}))
+    with ALGORITHMS.registered(own):
+        assert missing_judge("idaq-prediction-error", "mine", None) is None
+    assert missing_judge("idaq-prediction-error", "macaw", None) == "ensemble"
+
+
+def test_what_makes_a_difference_to_a_method() -> None:
+    budget = {"num_reference_episodes", "num_iterative_episodes"}
+    tries = budget | {"episodes_per_hypothesis", "reference", "num_candidates"}
+    idaq = tries | {"keep_percent", "iterate", "accept", "final"}
+    uses = {
+        "idaq-return": idaq,
+        "idaq-prediction-error": idaq,
+        "idaq-prediction-variance": idaq,
+        "posterior": tries,
+        "posterior-zero": tries - {"reference", "num_candidates"},
+        "expert-context": {"num_expert_episodes"},
+        "fine-tuning": budget | {"fine_tuning_steps", "fine_tuning_rate"},
+        "belief": budget,
+    }
+    assert {name: entry.uses for name, entry in METHODS.items()} == uses
+    assert {field.name for field in fields(AdaptConfig)} == ALL_OPTIONS
+    mine = MethodEntry(name="mine", label="mine", make=ExpertContext)
+    assert mine.uses == ALL_OPTIONS, "unless it says otherwise"
+    assert {entry.version for entry in METHODS.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("reference", "fartest", "'fartest'.*Did you mean 'farthest'.*one of farthest, "),
+        ("reference", "untried", "'untried', which is no search for that stage"),
+        (
+            "iterate",
+            "farthest",
+            "'farthest', which is no search.*one of posterior, untried",
+        ),
+    ],
+)
+def test_a_search_is_for_its_stage(option: str, name: str, message: str) -> None:
+    changes: Any = {option: name}
+    config = AdaptConfig(**changes)
+    with pytest.raises(IdaqError, match=rf"`adapt\.{option}` is {message}"):
+        make_adapter("idaq-return", config, ActsAsBelieved())
+
+
+def test_searches_are_part_of_an_adapter() -> None:
+    """So that a compiled program of one search is never taken for another's."""
+    config = AdaptConfig(reference="prior", iterate="untried")
+    for name in ("idaq-return", "posterior", "belief"):
+        made: Any = make_adapter(name, config, ActsAsBelieved())
+        assert made.searches.reference is SEARCHES["prior"]
+        assert made.searches.iterate is SEARCHES["untried"]
+        other = replace(SEARCHES["untried"], next=SEARCHES["search"].next)
+        with SEARCHES.registered(other):
+            assert make_adapter(name, config, ActsAsBelieved()) != made
+
+
+def test_components_from_outside() -> None:
+    config = AdaptConfig()
+    assert components_of_method("idaq-return", config) == {}
+    uncertainty = replace(UNCERTAINTIES["return"], name="mine", version=None)
+    search = replace(SEARCHES["untried"], name="mine", version=None)
+    method = replace(METHODS["posterior"], name="mine", version=None)
+    with (
+        UNCERTAINTIES.registered(uncertainty),
+        SEARCHES.registered(search),
+        METHODS.registered(method),
+    ):
+        found = components_of_method("idaq-mine", replace(config, iterate="mine"))
+        assert found == {"uncertainty mine": uncertainty, "search mine": search}
+        assert components_of_method("mine", config) == {"adaptation method mine": method}

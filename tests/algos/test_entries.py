@@ -24,7 +24,7 @@ from idaq.algos.op_cl import OpClConfig
 from idaq.algos.resolve import judge_kind, resolve, with_ensemble_size, without_judge
 from idaq.errors import IdaqError
 from idaq.learners import bc
-from idaq.learners.base import LEARNERS
+from idaq.learners.base import LEARNERS, AnyLearner, LearnerConfig, LearnerEntry
 from tests import tiny
 
 PAPER, MACAWS = set(PAPER_METHODS), {"idaq-return", "fine-tuning", "expert-context"}
@@ -129,3 +129,27 @@ def test_the_size_of_the_ensemble() -> None:
     assert with_ensemble_size(macaw, 0) == macaw
     with pytest.raises(IdaqError, match="'macaw' trains no models"):
         with_ensemble_size(macaw, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(LearnerConfig):
+    """A learner that has a learner."""
+
+    kind: Any = "outer"
+    inner: LearnerConfig = bc.BcConfig()  # noqa: RUF009
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(bc.BcConfig):
+    kind: Any = "inner"
+
+
+def test_parts_of_parts_are_part_of_the_identity() -> None:
+    def entry(config: Any) -> AnyLearner:
+        changes = {"name": config.kind, "label": config.kind, "config": config, "version": 1}
+        return LearnerEntry(**{**vars(bc.ENTRY), **changes})
+
+    with LEARNERS.registered(entry(Outer), entry(Inner)):
+        config = resolve("default", "point-robot").algorithm
+        found = components_of(replace(config, learner=Outer(inner=Inner())))  # type: ignore[type-var]
+        assert list(found) == ["learner outer", "learner inner"]

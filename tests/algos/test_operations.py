@@ -7,7 +7,7 @@ import pytest
 from idaq.algos.base import Algorithm
 from idaq.algos.context_based import ContextBased
 from idaq.algos.entries import make_algorithm
-from idaq.bench.speed.measure import cases, update_operations
+from idaq.bench.speed.cases import cases, update_operations
 from idaq.learners import bc
 from tests.products import products_of_update
 

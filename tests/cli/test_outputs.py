@@ -29,7 +29,7 @@ def speed(run: Path, out: object) -> tuple[object, ...]:
 def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is measured has tests of its own."""
     monkeypatch.setattr("idaq.bench.speed.measure.measure", lambda num: {"device": "none"})
-    monkeypatch.setattr("idaq.bench.speed.measure.speed_tables", lambda result: [])
+    monkeypatch.setattr("idaq.bench.speed.tables.speed_tables", lambda result: [])
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class Remembers:
 
 def test_memory_takes_every_reward_before_the_next_action() -> None:
     family = fakes.Targets(((3.0, 4.0),))
-    episode = rollout(family, Remembers(), (), (), jnp.asarray(0), jax.random.key(0))
+    episode = rollout(family, Remembers(), (), jnp.zeros(0), jnp.asarray(0), jax.random.key(0))
     rewards = np.asarray(episode.reward)
     assert rewards[0] == pytest.approx(-5.0)
     np.testing.assert_allclose(episode.action[:, 0], [0.0, rewards[0], rewards[:2].sum()])

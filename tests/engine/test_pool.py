@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from idaq.behaviour.collect import collect
-from idaq.engine.pool import MAX_WORKERS, Unit, WorkerPool, default_workers
+from idaq.engine.pool import MAX_WORKERS, WorkerPool, default_workers
 from idaq.engine.rollout import HostRollouts
+from idaq.engine.units import Unit
 from idaq.errors import IdaqError
 from tests import tiny
 from tests.host_fakes import (
@@ -216,7 +217,7 @@ FAMILY = Walk(num_tasks=7)
 def _rollouts(pool: WorkerPool, family: Walk = FAMILY) -> Any:
     """Episodes of two agents on seven tasks."""
     rng = np.random.default_rng(0)
-    hypotheses = {"start": rng.normal(size=(2, 7, 2)).astype(np.float32)}
+    hypotheses = rng.normal(size=(2, 7, 2)).astype(np.float32)
     keys = jax.random.split(jax.random.key(3), (2, 7))
     tasks = np.tile(np.arange(7), (2, 1))
     rollouts = HostRollouts(family, Remembers(), pool)

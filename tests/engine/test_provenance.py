@@ -8,7 +8,7 @@ from pathlib import Path
 from idaq.engine.provenance import git_state
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MARK = "src/idaq/archived_commit.txt"
+MARK = "src/idaq/engine/archived_commit.txt"
 NOBODY = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.com"]
 
 
@@ -19,7 +19,7 @@ def _git(directory: Path, *arguments: str) -> str:
 
 def test_a_checkout_and_an_archive_of_it_name_the_same_commit(tmp_path: Path) -> None:
     checkout, archive = tmp_path / "checkout", tmp_path / "archive"
-    (checkout / "src/idaq").mkdir(parents=True)
+    (checkout / MARK).parent.mkdir(parents=True)
     for name in (".gitattributes", MARK):
         shutil.copy(REPOSITORY / name, checkout / name)
     _git(checkout, "init", "--quiet")
@@ -37,5 +37,6 @@ def test_a_checkout_and_an_archive_of_it_name_the_same_commit(tmp_path: Path) ->
 
 
 def test_source_of_no_repository_names_no_commit(tmp_path: Path) -> None:
-    shutil.copy(REPOSITORY / MARK, tmp_path)
+    (tmp_path / "engine").mkdir()
+    shutil.copy(REPOSITORY / MARK, tmp_path / "engine")
     assert git_state(tmp_path) is None

@@ -15,8 +15,9 @@ from idaq.algos.base import Algorithm
 from idaq.algos.borel.algorithm import Borel
 from idaq.algos.macaw.outer import Macaw
 from idaq.engine.meta_test import Results, evaluate
-from idaq.engine.pool import UNIT_EPISODES, WorkerPool
+from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import HostRollouts, Rollouts, ScannedRollouts, make_rollouts
+from idaq.engine.units import UNIT_EPISODES
 from idaq.settings import AdaptConfig
 from idaq.types import Episodes, PyTree
 from tests import fakes, tiny
@@ -45,7 +46,7 @@ def work(num_tasks: int = NUM_TASKS) -> Work:
     shape = (NUM_AGENTS, num_tasks, ACTION_DIM)
     return {
         "agents": remembering_agents(NUM_AGENTS),
-        "hypotheses": {"start": rng.normal(size=shape).astype(np.float32)},
+        "hypotheses": rng.normal(size=shape).astype(np.float32),
         "tasks": np.tile(np.arange(num_tasks), (NUM_AGENTS, 1)),
         "keys": jax.random.split(jax.random.key(3), (NUM_AGENTS, num_tasks)),
     }
@@ -59,7 +60,7 @@ def found() -> Episodes:
 def test_a_worker_knows_a_family_again(tmp_path: Path) -> None:
     """Also one whose copies are not equal: its simulators are made once, and programs compiled."""
     log = tmp_path / "made"
-    rollouts = HostRollouts(Plain(str(log)), POLICY, pool := WorkerPool(1))  # type: ignore[arg-type]
+    rollouts = HostRollouts(Plain(str(log)), POLICY, pool := WorkerPool(1))
     with pool:
         for key in (3, 4, 5):
             keys = jax.random.split(jax.random.key(key), (NUM_AGENTS, NUM_TASKS))
@@ -136,7 +137,7 @@ def test_memory_takes_every_reward_before_the_next_action(found: Episodes) -> No
     for agent in range(NUM_AGENTS):
         bias, weight = given["agents"]["bias"][agent], given["agents"]["weight"][agent]
         for task in range(NUM_TASKS):
-            memory = given["hypotheses"]["start"][agent, task] + bias
+            memory = given["hypotheses"][agent, task] + bias
             for step in range(FAMILY.length(task)):
                 if step > 0:
                     memory = memory * found.reward[agent, task, step - 1] + step
@@ -196,9 +197,7 @@ def test_equal_episodes_are_run_once(found: Episodes) -> None:
 
 
 def _changed_hypothesis(given: Work) -> None:
-    given["hypotheses"]["start"][1, 4, 0] = np.nextafter(
-        given["hypotheses"]["start"][1, 4, 0], np.float32(9.0)
-    )
+    given["hypotheses"][1, 4, 0] = np.nextafter(given["hypotheses"][1, 4, 0], np.float32(9.0))
 
 
 def _changed_key(given: Work) -> None:

@@ -22,7 +22,7 @@ from idaq.algos.entries import make_algorithm, version_of
 from idaq.behaviour.collect import collect
 from idaq.behaviour.replay import add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacConfig
-from idaq.engine.pool import ExpertUnit
+from idaq.engine.units import ExpertUnit
 from idaq.envs import ML1_FAMILIES, POINT_FAMILIES
 from idaq.storage.dataset import Dataset, open_dataset
 from idaq.types import Episodes

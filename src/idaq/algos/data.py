@@ -244,7 +244,7 @@ def split_batches(rows: Transition, num_batches: int) -> Transition:
 
 def no_data(spec: Spec, num_train_tasks: int) -> TrainData:
     """Data without contents: what the shapes of a state and of an agent depend on."""
-    tasks, one = jnp.zeros(num_train_tasks, jnp.int32), identity_normaliser(spec.obs_dim)
+    tasks = jnp.zeros(num_train_tasks, jnp.int32)
     obs, action = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
     rows = Transition(obs, action, jnp.zeros(1), obs, jnp.zeros(1))
     shared = SharedData(
@@ -254,11 +254,15 @@ def no_data(spec: Spec, num_train_tasks: int) -> TrainData:
         episodes=EpisodeIndex(tasks, tasks, tasks, tasks),
         return_to_go=jnp.zeros(1),
     )
-    seed = SeedData(
-        train_tasks=tasks,
-        normaliser=one,
-        start_std=one.obs_mean,
-        unrelated=one.obs_mean > 0,
-        mean_return=one.reward_mean,
+    return TrainData(shared, plain_seed(spec, tasks))
+
+
+def plain_seed(spec: Spec, train_tasks: Places) -> SeedData:
+    """Training tasks of which nothing is known."""
+    return SeedData(
+        train_tasks=train_tasks,
+        normaliser=identity_normaliser(spec.obs_dim),
+        start_std=jnp.zeros(spec.obs_dim),
+        unrelated=jnp.zeros(spec.obs_dim, bool),
+        mean_return=jnp.zeros(()),
     )
-    return TrainData(shared, seed)

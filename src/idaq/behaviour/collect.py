@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from idaq.behaviour.quality import Loggers, find_loggers
 from idaq.config import Json
 from idaq.engine.device import find_device
-from idaq.engine.pool import UNIT_EPISODES, ExpertUnit, PolicyUnit, WorkerPool
+from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
 from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import ScannedRollouts, rollout
+from idaq.engine.units import UNIT_EPISODES, ExpertUnit, PolicyUnit
 from idaq.envs.family import (
     HostFamily,
     JaxFamily,

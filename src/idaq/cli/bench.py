@@ -258,7 +258,8 @@ class BenchSpeed:
     def run(self) -> None:
         from rich.console import Console
 
-        from idaq.bench.speed.measure import measure, speed_tables
+        from idaq.bench.speed.measure import measure
+        from idaq.bench.speed.tables import speed_tables
         from idaq.storage.atomic import json_text
         from idaq.storage.outputs import SPEED, SPEED_MARK, check_output, output_file
 

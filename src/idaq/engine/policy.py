@@ -4,16 +4,16 @@ from typing import Protocol
 
 import jax
 
-from idaq.types import Action, Carry, Key, Params, PyTree, Scalar
+from idaq.types import Action, Carry, Hypothesis, Key, Params, Scalar
 
 
 class Policy(Protocol):
     """How actions are chosen. `carry` is memory within an episode; () for feed-forward agents."""
 
-    def init_carry(self, params: Params, hypothesis: PyTree) -> Carry: ...
+    def init_carry(self, params: Params, hypothesis: Hypothesis) -> Carry: ...
 
     def act(
-        self, params: Params, hypothesis: PyTree, carry: Carry, obs: jax.Array, key: Key
+        self, params: Params, hypothesis: Hypothesis, carry: Carry, obs: jax.Array, key: Key
     ) -> tuple[Action, Carry]: ...
 
     def take_reward(self, params: Params, carry: Carry, reward: Scalar) -> Carry: ...

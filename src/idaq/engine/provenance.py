@@ -38,7 +38,7 @@ def library_versions() -> dict[str, str]:
 
 def git_state(source: Path = _PACKAGE) -> Json | None:
     """The commit of the source that runs, where it is a checkout or comes from `git archive`."""
-    archived = (source / "archived_commit.txt").read_text(encoding="ascii").strip()
+    archived = (source / "engine" / "archived_commit.txt").read_text(encoding="ascii").strip()
     if not archived.startswith("$"):
         return {"commit": archived, "modified": None}  # whether it was modified since is unknown
     try:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.engine.policy import Policy
-from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool
+from idaq.engine.pool import WorkerPool
+from idaq.engine.units import UNIT_EPISODES, PolicyUnit
 from idaq.envs.family import (
     HostFamily,
     JaxFamily,
@@ -26,14 +27,25 @@ from idaq.envs.family import (
     is_host_family,
     is_jax_family,
 )
-from idaq.types import AnyArray, Array, Episodes, Key, Params, Places, PyTree, Scalar
+from idaq.types import (
+    AnyArray,
+    Array,
+    Episodes,
+    Hypotheses,
+    Hypothesis,
+    Key,
+    Params,
+    Places,
+    PyTree,
+    Scalar,
+)
 
 
 def rollout(
     family: JaxFamily,
     policy: Policy,
     params: Params,
-    hypothesis: PyTree,
+    hypothesis: Hypothesis,
     task: Scalar,
     key: Key,
 ) -> Episodes:
@@ -69,10 +81,12 @@ class Rollouts(Protocol):
     @property
     def family(self) -> TaskFamily: ...
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
+    def run(
+        self, agents: PyTree, hypotheses: Hypotheses | AnyArray, tasks: Array, keys: Key
+    ) -> Episodes:
         """One episode per task of every agent, [agents, tasks, horizon, ...].
 
-        `agents` has a leading axis, `hypotheses`, `tasks` and `keys` have two: agents and tasks.
+        `agents` has a leading axis; `hypotheses`, `tasks` and `keys` have two: agents and tasks.
         """
         ...
 
@@ -95,16 +109,23 @@ class ScannedRollouts:
     def __init__(self, family: JaxFamily, policy: Policy) -> None:
         self.family, self.policy = family, policy
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
+    def run(
+        self, agents: PyTree, hypotheses: Hypotheses | AnyArray, tasks: Array, keys: Key
+    ) -> Episodes:
         episodes: Episodes = _scan_all(self.family, self.policy, agents, hypotheses, tasks, keys)
         return episodes
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _scan_all(
-    family: JaxFamily, policy: Policy, agents: PyTree, hypotheses: PyTree, tasks: Places, keys: Key
+    family: JaxFamily,
+    policy: Policy,
+    agents: PyTree,
+    hypotheses: Hypotheses,
+    tasks: Places,
+    keys: Key,
 ) -> Episodes:
-    def one(agent: PyTree, hypothesis: PyTree, task: Scalar, key: Key) -> Episodes:
+    def one(agent: PyTree, hypothesis: Hypothesis, task: Scalar, key: Key) -> Episodes:
         return rollout(family, policy, agent, hypothesis, task, key)
 
     over_tasks = jax.vmap(one, in_axes=(None, 0, 0, 0))
@@ -123,15 +144,17 @@ class HostRollouts:
         self.family, self.policy, self._pool = family, policy, pool
         self._known: dict[bytes, Episodes] = {}
 
-    def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Key) -> Episodes:
-        host_agents, hypotheses = jax.tree.map(np.asarray, (agents, hypotheses))
+    def run(
+        self, agents: PyTree, hypotheses: Hypotheses | AnyArray, tasks: Array, keys: Key
+    ) -> Episodes:
+        host_agents, host_hypotheses = jax.tree.map(np.asarray, (agents, hypotheses))
         tasks, raw_keys = np.asarray(tasks, np.int64), np.asarray(jax.random.key_data(keys))
         units: list[PolicyUnit] = []
         names: list[list[bytes]] = []  # of every agent's episodes
         unit_names: list[list[bytes]] = []  # of those that a unit runs
         size = max(1, min(UNIT_EPISODES, tasks.size // (2 * self._pool.num_workers)))
         for index in range(tasks.shape[0]):
-            agent, mine = jax.tree.map(lambda x, i=index: x[i], (host_agents, hypotheses))
+            agent, mine = jax.tree.map(lambda x, i=index: x[i], (host_agents, host_hypotheses))
             file = self._pool.share_agent(agent)
             names.append(_episode_names(file, mine, tasks[index], raw_keys[index]))
             for start in range(0, tasks.shape[1], UNIT_EPISODES):
@@ -141,7 +164,7 @@ class HostRollouts:
                     family=self.family,
                     policy=self.policy,
                     agent_file=file,
-                    hypotheses=jax.tree.map(lambda x, p=part: x[p], mine),
+                    hypotheses=mine[part],
                     tasks=tasks[index, part],
                     keys=raw_keys[index, part],
                 )
@@ -164,10 +187,10 @@ def _stack(*arrays: AnyArray) -> AnyArray:
 
 
 def _episode_names(
-    agent_file: str, hypotheses: PyTree, tasks: NDArray[np.int64], keys: NDArray[np.uint32]
+    agent_file: str, hypotheses: AnyArray, tasks: NDArray[np.int64], keys: NDArray[np.uint32]
 ) -> list[bytes]:
     """One name for everything that decides an episode."""
-    leaves = [tasks, keys, *jax.tree.leaves(hypotheses)]
+    leaves = (tasks, keys, hypotheses)
     wholes = (
         b"|".join([agent_file.encode(), *(leaf[row].tobytes() for leaf in leaves)])
         for row in range(len(tasks))

@@ -112,7 +112,7 @@ class Expert(Protocol):
 
 
 class HostFamily(TaskFamily, Protocol):
-    """Tasks of a Gymnasium simulator, which runs in worker processes (see `idaq.engine.pool`)."""
+    """Tasks of a Gymnasium simulator, which runs in worker processes (see `idaq.engine.units`)."""
 
     def check_simulator(self) -> None:
         """Raise an error with the remedy where the simulator is not installed."""

@@ -19,7 +19,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.engine.pool import UNIT_EPISODES, PolicyUnit, WorkerPool, reset_seed
+from idaq.engine.pool import WorkerPool
+from idaq.engine.units import UNIT_EPISODES, PolicyUnit, reset_seed
 from idaq.envs.family import HostFamily, is_host_family
 from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adaptation_key, load_agent

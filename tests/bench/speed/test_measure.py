@@ -7,13 +7,10 @@ import pytest
 
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.sac import Sac
-from idaq.bench.speed.measure import (
-    ONLINE,
-    cases,
-    random_replay,
-    speed_tables,
-)
+from idaq.bench.speed.cases import cases
+from idaq.bench.speed.measure import ONLINE, random_replay
 from idaq.bench.speed.profile import KINDS
+from idaq.bench.speed.tables import speed_tables
 from idaq.envs import get_family
 from tests.products import products_in
 

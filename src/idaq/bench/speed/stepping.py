@@ -8,14 +8,8 @@ import numpy as np
 
 from idaq.behaviour.quality import find_loggers
 from idaq.config import Json
-from idaq.engine.pool import (
-    UNIT_EPISODES,
-    ExpertUnit,
-    PolicyUnit,
-    Unit,
-    WorkerPool,
-    default_workers,
-)
+from idaq.engine.pool import WorkerPool, default_workers
+from idaq.engine.units import UNIT_EPISODES, ExpertUnit, PolicyUnit, Unit
 from idaq.envs import CHEETAH_VEL, ML1_FAMILIES
 from idaq.types import Episodes
 
