@@ -102,10 +102,6 @@ class Table:
         return None
 
     @property
-    def offers(self) -> frozenset[str]:
-        return frozenset({EMBEDDING})
-
-    @property
     def relabels(self) -> bool:
         return False
 

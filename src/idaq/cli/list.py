@@ -5,6 +5,7 @@ from typing import Any
 
 from idaq.cli.options import Flag
 from idaq.cli.output import print_json, print_rows, say
+from idaq.envs.family import TaskFamily, traits_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class List:
                 "observation": family.spec.obs_dim,
                 "action": family.spec.action_dim,
                 "horizon": family.spec.horizon,
+                "differ": differences(family),
                 "qualities": qualities_of(family),
                 "paper_dataset_return": dataset_return(name),
             }
@@ -47,8 +49,17 @@ class List:
             print_json(listed | {"presets": list(PRESETS), "methods": methods})
             return
         graded = [row["name"] for row in families if "medium" in row.pop("qualities")]
+        for row in families:
+            del row["differ"]
         print_rows("Task families", families)
         print(f"Also with data of medium and replay quality: {', '.join(graded)}\n")
         print_rows("Adaptation methods", methods)
         print(f"Presets: {', '.join(PRESETS)}")
         say("Next: idaq run point-robot")
+
+
+def differences(family: TaskFamily) -> list[str]:
+    """What the tasks of a family differ in."""
+    traits = traits_of(family)
+    both = {"rewards": traits.rewards_differ, "dynamics": traits.dynamics_differ}
+    return [name for name, differ in both.items() if differ]

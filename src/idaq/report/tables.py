@@ -39,9 +39,16 @@ def summary_table(summary: Json) -> Table:
 
 def plain_table(title: str, rows: list[Json]) -> Table:
     """Rows with the same keys, which name the columns."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for name in rows[0]:
-        table.add_column(name.replace("_", " "), no_wrap=name == "name")
+        words = name.split("_")
+        table.add_column(" ".join(words), no_wrap=name == "name", min_width=max(map(len, words)))
     for row in rows:
         table.add_row(*map(_text_of, row.values()))
     return table

@@ -17,7 +17,7 @@ def test_names_are_the_papers() -> None:
     assert all(dataset_return(f"ml1/{name}") is not None for name in names)
 
 
-def test_mends_name_sets_and_change_something() -> None:
+def test_fixes_name_sets_and_change_something() -> None:
     assert set(FIXES) <= set(ml1_names())
     assert Fix() not in FIXES.values()
 
@@ -45,7 +45,7 @@ def episode(env: Any, expert: Any, task: int = 0) -> tuple[NDArray[np.float32], 
 
 
 @pytest.mark.parametrize("task_set", ["stick-push", "button-press"])
-def test_a_mended_expert_returns_more_than_its_script(task_set: str) -> None:
+def test_a_fixed_expert_returns_more_than_its_script(task_set: str) -> None:
     _, fixed = episode(*made(task_set))
     _, script = episode(*made(task_set, Fix()))
     assert fixed > 2.0 * script
