@@ -72,6 +72,29 @@ def test_borels_phases_by_hand() -> None:
     assert second == 16 * (steps * gru + (steps + 1) * head) + 256 * learner
 
 
+def test_macaws_update_by_hand() -> None:
+    """Preset paper on ML1: layers of 100 units, codes of 100 numbers, a head of 32 units."""
+
+    def layers(outputs: int) -> list[int]:
+        return [2 * 39 * 100, 2 * 100 * 100, 2 * 100 * 100, 2 * 100 * outputs]
+
+    def train(outputs: int) -> int:
+        return 3 * sum(layers(outputs)) - layers(outputs)[0]
+
+    def through_a_gradient(outputs: int) -> int:
+        return 6 * sum(layers(outputs)) - 4 * layers(outputs)[0]
+
+    head, first = 2 * (100 + 4) * 32 + 2 * 32, 2 * 100 * 32  # of the features alone
+    inner = train(1) + sum(layers(1)) + train(4)
+    inner += head + 2 * 32 + first  # forward, and the gradient for the features
+    inner += through_a_gradient(1) + through_a_gradient(4) + 4 * head
+    weights = sum(
+        39 * 100 + 100 * 100 + 100 * 100 + 100 * outputs + 300 + outputs for outputs in (1, 4)
+    )
+    rows, emitted = 256 * (inner + train(1) + train(4)), 2 * 100 * weights
+    assert operations_of("MACAW (paper), ML1") == 5 * (rows + 6 * emitted) + 3 * emitted
+
+
 def test_the_papers_update_by_hand() -> None:
     rows, context = 16 * 256, 16 * 400
 
