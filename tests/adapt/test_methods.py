@@ -45,6 +45,10 @@ def test_every_method_makes_an_adapter() -> None:
     assert set(PAPER_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
 
 
+def test_expert_context_alone_is_given_logs() -> None:
+    assert [name for name, entry in METHODS.items() if entry.is_given_logs] == ["expert-context"]
+
+
 def test_what_they_are_called() -> None:
     labels = {
         "idaq-return": "IDAQ, return",

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from idaq.algos.entries import ALGORITHMS
 from idaq.algos.presets import check_preset, context_settings, is_small, metric_weight, schedule
 from idaq.errors import IdaqError
 from idaq.types import Traits
@@ -99,3 +100,78 @@ def test_an_unknown_preset() -> None:
     check_preset("paper")
     with pytest.raises(IdaqError, match=r"no preset 'papre'\. Known: default, paper"):
         check_preset("papre")
+
+
+def of_baseline(algorithm: str, preset: str, traits: Traits) -> tuple[Any, int, int]:
+    """Its settings, the updates of training, and the episodes that expert context is given."""
+    config = ALGORITHMS[algorithm].preset(preset, traits)
+    return config.algorithm, config.train.num_updates, config.adapt.num_expert_episodes
+
+
+@pytest.mark.parametrize(
+    ("preset", "traits", "sizes", "rates", "updates", "given"),
+    [
+        ("paper", JAX, ((100, 100, 100), 100, 5, 256), (1e-4, 1e-5, 1e-3, 1e-3), 50_000, 13),
+        ("paper", ML1, ((100, 100, 100), 100, 5, 256), (1e-4, 1e-5, 1e-3, 1e-3), 300_000, 1),
+        ("default", JAX, ((64, 64), 32, 16, 64), (1e-3, 1e-3, 1e-2, 1e-2), 2_000, 13),
+        ("default", SIMULATOR, ((128, 128), 32, 16, 256), (1e-3, 1e-3, 1e-2, 1e-2), 10_000, 1),
+    ],
+)
+def test_macaws_presets(
+    preset: str,
+    traits: Traits,
+    sizes: tuple[Any, ...],
+    rates: tuple[float, ...],
+    updates: int,
+    given: int,
+) -> None:
+    """The table of docs/macaw.md."""
+    config, num_updates, num_given = of_baseline("macaw", preset, traits)
+    assert (num_updates, num_given) == (updates, given)
+    assert config.inner_batch_size == config.outer_batch_size
+    found = (config.hidden, config.code_dim, config.meta_batch_size, config.inner_batch_size)
+    assert found == sizes
+    names = ("policy_learning_rate", "value_learning_rate", "rate_learning_rate", "inner_rate")
+    assert tuple(getattr(config, name) for name in names) == rates
+    is_default = preset == "default"
+    assert config.normalise is is_default
+    assert config.hide_unrelated is (is_default and traits.simulator)
+    assert config.discount == (0.9 if is_default and not traits.simulator else 0.99)
+
+
+@pytest.mark.parametrize(
+    ("preset", "traits", "memory", "phases", "sequence", "decoded", "learner"),
+    [
+        ("paper", JAX, 128, (20_000, 50_000), 2, (0, 0), ("sac-brac", (128, 128), 0.9)),
+        ("paper", ML1, 128, (20_000, 300_000), 1, (50, 100), ("sac-brac", (256, 256), 0.99)),
+        ("default", JAX, 64, (5_000, 20_000), 4, (20, 40), ("td3-bc", (128, 128), 0.9)),
+        ("default", ML1, 128, (5_000, 20_000), 1, (50, 100), ("td3-bc", (256, 256), 0.99)),
+    ],
+)
+def test_borels_presets(
+    preset: str,
+    traits: Traits,
+    memory: int,
+    phases: tuple[int, int],
+    sequence: int,
+    decoded: tuple[int, int],
+    learner: tuple[Any, ...],
+) -> None:
+    """The table of docs/borel.md."""
+    config, num_updates, _ = of_baseline("borel", preset, traits)
+    assert (config.vae_updates, num_updates) == phases
+    assert (config.memory_dim, config.sequence_episodes) == (memory, sequence)
+    assert (config.elbo_prefixes, config.decoded_steps) == decoded
+    used = config.learner
+    assert (used.kind, used.hidden, used.discount) == learner
+    is_default = preset == "default"
+    assert config.normalise is is_default
+    assert config.hide_unrelated is (is_default and traits.simulator)
+    assert config.relabel is False
+    assert config.vae_learning_rate == (1e-3 if is_default else 3e-4)
+    if preset == "paper":
+        assert (used.divergence, config.batch_size) == ("none", 256)
+    elif traits.simulator:
+        assert config.batch_size == 1024
+    else:
+        assert (config.batch_size, used.target_rate, used.bc_weight) == (512, 0.02, 0.5)

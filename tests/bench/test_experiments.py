@@ -75,6 +75,14 @@ def available(scale: str) -> list[Cell]:
 
 
 @pytest.mark.parametrize("scale", SCALES)
+def test_no_adaptation_is_given_more_logs_than_there_are(scale: str) -> None:
+    for cell in available(scale):
+        for each in cell.adaptations:
+            asked = each.config(cell.config()).num_expert_episodes
+            assert asked <= cell.trajectories, (cell.label, each.method)
+
+
+@pytest.mark.parametrize("scale", SCALES)
 def test_the_same_name_means_the_same_adaptation(scale: str) -> None:
     """Experiments share run directories: a result's name must say everything."""
     seen: dict[tuple[object, ...], object] = {}

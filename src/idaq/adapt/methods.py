@@ -25,8 +25,7 @@ from idaq.settings import AdaptConfig
 
 IDAQ_PREFIX = "idaq-"
 
-
-# options of `AdaptConfig` that methods use
+# which options of `AdaptConfig` make a difference to methods
 BUDGET = frozenset({"num_reference_episodes", "num_iterative_episodes"})
 TRIES = BUDGET | {"episodes_per_hypothesis", "reference", "num_candidates"}
 JUDGES_EPISODES = TRIES | {"keep_percent", "iterate", "accept", "final"}

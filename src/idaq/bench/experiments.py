@@ -80,7 +80,10 @@ SCALES: dict[str, Scale] = {
             "train.log_every_updates=100",
             "train.checkpoint_every_updates=100",
         ),
-        algorithms={"borel": ("algorithm.vae_updates=200",)},
+        algorithms={
+            "borel": ("algorithm.vae_updates=200",),
+            "macaw": ("adapt.num_expert_episodes=3",),  # all that there are
+        },
         only_smoke_rows=True,
     ),
     "fast": Scale(preset="default", seeds=3, trajectories=45),
