@@ -532,10 +532,10 @@ def replay_idaq(
 
     # line 9: the final policy; only its episode is scored
     final = best_so_far() if best else believe()
+    thresholds.append(min(uncertainty) if improvement else threshold)
     hypotheses.append(final)
     uncertainty.append(quantify(final, [total - 1]))
     kept.append(False)
-    thresholds.append(threshold)
     return Replay(hypotheses, uncertainty, kept, threshold, thresholds, tied)
 
 

@@ -9,7 +9,7 @@ from idaq.algos.presets import check_preset, context_settings, is_small, metric_
 from idaq.errors import IdaqError
 from idaq.types import Traits
 
-JAX = Traits(horizon=20)
+JAX, LONG = Traits(horizon=20), Traits(horizon=256)
 LOGS = Traits(horizon=20, has_environment=False)
 SIMULATOR = Traits(horizon=200, simulator=True)
 ML1 = Traits(horizon=500, simulator=True, group="ml1")
@@ -111,6 +111,7 @@ def of_baseline(algorithm: str, preset: str, traits: Traits) -> tuple[Any, int, 
 @pytest.mark.parametrize(
     ("preset", "traits", "sizes", "rates", "updates", "given"),
     [
+        ("default", LONG, ((64, 64), 32, 16, 64), (1e-3, 1e-3, 1e-2, 1e-2), 2_000, 1),
         ("paper", JAX, ((100, 100, 100), 100, 5, 256), (1e-4, 1e-5, 1e-3, 1e-3), 50_000, 13),
         ("paper", ML1, ((100, 100, 100), 100, 5, 256), (1e-4, 1e-5, 1e-3, 1e-3), 300_000, 1),
         ("default", JAX, ((64, 64), 32, 16, 64), (1e-3, 1e-3, 1e-2, 1e-2), 2_000, 13),
@@ -136,7 +137,7 @@ def test_macaws_presets(
     is_default = preset == "default"
     assert config.normalise is is_default
     assert config.hide_unrelated is (is_default and traits.simulator)
-    assert config.discount == (0.9 if is_default and not traits.simulator else 0.99)
+    assert config.discount == (0.9 if is_default and traits is JAX else 0.99)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,8 @@ def test_macaws_presets(
         ("paper", JAX, 128, (20_000, 50_000), 2, (0, 0), ("sac-brac", (128, 128), 0.9)),
         ("paper", ML1, 128, (20_000, 300_000), 1, (50, 100), ("sac-brac", (256, 256), 0.99)),
         ("default", JAX, 64, (5_000, 20_000), 4, (20, 40), ("td3-bc", (128, 128), 0.9)),
+        ("default", LONG, 64, (5_000, 20_000), 4, (20, 40), ("td3-bc", (128, 128), 0.99)),
+        ("paper", LONG, 128, (20_000, 50_000), 2, (0, 0), ("sac-brac", (128, 128), 0.99)),
         ("default", ML1, 128, (5_000, 20_000), 1, (50, 100), ("td3-bc", (256, 256), 0.99)),
     ],
 )

@@ -48,14 +48,14 @@ def test_models_differ_and_learn_towards_the_same_rows() -> None:
     before = ensemble.init(CONFIG, SPEC, LATENT, KEY)
     first, second = (jax.tree.map(lambda x, m=m: x[m], before.params) for m in (0, 1))
     assert not tiny.same(first, second)
-    after, metrics = ensemble.update(CONFIG, before, rows(), Z)
+    after, metrics = ensemble.update(CONFIG, before, rows(), Z, KEY)
     rewards, states = predictions(before.params, rows(), Z)
     happened = np.asarray(rows().reward), np.asarray(rows().next_obs)
     expected = oracles.model_loss(*happened, np.asarray(rewards), np.asarray(states))
     assert oracles.agree(metrics["model_loss"], expected)
     for old, new in zip(tiny.leaves(before.params), tiny.leaves(after.params), strict=True):
         assert 0 < np.abs(new - old).max() <= 1.01e-2, "a first step of Adam is the learning rate"
-    assert ensemble.update(CONFIG, after, rows(), Z)[1]["model_loss"] < metrics["model_loss"]
+    assert ensemble.update(CONFIG, after, rows(), Z, KEY)[1]["model_loss"] < metrics["model_loss"]
 
 
 def test_its_word_on_an_episode_is_what_happened_beside_what_was_expected() -> None:

@@ -179,6 +179,12 @@ class Warmed(Objective):
         z = jax.vmap(lambda one: self.embed(params["encoder"], one, jnp.ones(6)))(meta.contexts)
         return Step(params, opt, z, {"count": params["count"]})
 
+    def operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int:
+        return 7
+
+    def pretraining_operations(self, num_tasks: int, context_rows: int, batch_rows: int) -> int:
+        return num_tasks + 10 * context_rows + 1000 * batch_rows
+
     def trained_encoder(self, params: Any) -> Any:
         return params["encoder"]
 
@@ -200,12 +206,38 @@ WARMED: Any = ObjectiveEntry(
 )
 
 
-def test_an_objective_may_begin_before_the_learner() -> None:
+def warmed() -> ContextBased:
     small = tiny.ALGORITHMS["bc"].config
     settings = {name: getattr(small, name) for name in ContextConfig.__dataclass_fields__}
     with OBJECTIVES.registered(WARMED):
         made = make_algorithm(WarmedConfig(**settings), SPEC)
     assert isinstance(made, ContextBased)
+    return made
+
+
+def test_the_phases_of_either_phase() -> None:
+    made = warmed()
+    first, last = (phase for _, phase in made.phases)
+    assert (first.phase, last.phase) == ("pretraining", "training")
+    assert first.phases == last.phases == made.phases
+
+
+def test_operations_are_those_of_the_phase() -> None:
+    made = warmed()
+    (_, first), (_, last) = made.phases
+    config = made.config
+    contexts, rows = (
+        config.meta_batch_size * size for size in (config.context_size, config.batch_size)
+    )
+    assert first.operations() == config.meta_batch_size + 10 * contexts + 1000 * rows
+    assert made.learner.operations is not None
+    of_learner = rows * made.learner.operations(config.learner, SPEC, config.latent_dim)
+    assert last.operations() == 7 + of_learner
+    assert METRIC.pretraining_operations(1, 1, 1) is None, "nobody counts them"
+
+
+def test_an_objective_may_begin_before_the_learner() -> None:
+    made = warmed()
     assert [first for first, _ in made.phases] == [0, 3]
     states = [tiny.trained(made, num) for num in (0, 2, 3, 4)]
     assert [float(state.encoder["count"]) for state in states] == [0.0, 2.0, 3.0, 3.0]

@@ -100,7 +100,7 @@ class Idaq:
         judged = jax.lax.cond(complete, self._judge, lambda s, _: s, state, value)
         final = state._replace(
             uncertainty=state.uncertainty.at[index].set(value),
-            thresholds=state.thresholds.at[index].set(state.threshold),
+            thresholds=state.thresholds.at[index].set(self._limit(state)),
         )
         result: IdaqState = jax.tree.map(lambda a, b: jnp.where(is_final, a, b), final, judged)
         return result
@@ -158,6 +158,12 @@ class Idaq:
             group = jax.tree.map(lambda x: x[places], state.memory.episodes)
         return self.uncertainty.quantify(group, hypothesis, view_of(self.algorithm, agent))
 
+    def _limit(self, state: IdaqState) -> Scalar:
+        """What the next episode is judged by: the threshold, or the best uncertainty so far."""
+        if self.config.accept == "threshold":
+            return state.threshold
+        return jnp.nanmin(state.uncertainty, initial=jnp.inf)
+
     def _judge(self, state: IdaqState, value: Scalar) -> IdaqState:
         """Decide whether the last n_e episodes, of uncertainty `value`, are in-distribution."""
         repeats, num_reference = (
@@ -167,7 +173,6 @@ class Idaq:
         first = state.memory.count - repeats
         places = jnp.arange(self.num_episodes)
         in_group = (places >= first) & (places < state.memory.count)
-        best_before = jnp.nanmin(jnp.where(in_group, jnp.nan, state.uncertainty), initial=jnp.inf)
         uncertainty = jnp.where(in_group, value, state.uncertainty)
 
         # --- The reference stage ends: set the threshold ---
@@ -178,13 +183,11 @@ class Idaq:
         tied = (reference == reference[0]).all() & (reference.shape[0] > 1)
 
         # --- The iterative stage: accept or reject ---
-        iterating = state.memory.count > num_reference
+        iterating, limit = state.memory.count > num_reference, self._limit(state)
         if self.config.accept == "threshold":
-            limit = tightened = state.threshold
-            accepted = value <= limit
+            accepted, tightened = value <= limit, state.threshold
         else:
-            limit, tightened = best_before, jnp.minimum(state.threshold, value)
-            accepted = value < limit
+            accepted, tightened = value < limit, jnp.minimum(state.threshold, value)
         kept_iterative = state.kept | (in_group & accepted & iterating)
 
         judged_by = jnp.where(iterating & in_group, limit, state.thresholds)

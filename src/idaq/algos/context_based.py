@@ -221,7 +221,8 @@ class ContextBased:
         # --- Update what judges episodes ---
         judge = Trained(state.judge, state.judge_opt)
         if self.judge is not None:
-            judge, judge_metrics = self.judge.update(config.judge, judge, first, z)
+            judge_key = jax.random.fold_in(context_key, 3)
+            judge, judge_metrics = self.judge.update(config.judge, judge, first, z, judge_key)
             metrics |= judge_metrics
         new_state = State(
             encoder=step.params,
@@ -306,10 +307,12 @@ class ContextBased:
         return carry
 
     def operations(self) -> int | None:
-        """Floating-point operations of an update, if all its parts count theirs."""
+        """Floating-point operations of an update in this phase, if all its parts count theirs."""
         config, latent = self.config, self.config.latent_dim
         rows = config.meta_batch_size * config.batch_size
         contexts = config.meta_batch_size * config.context_size
+        if self.phase == "pretraining":
+            return self.objective.pretraining_operations(config.meta_batch_size, contexts, rows)
         parts = [self.objective.operations(config.meta_batch_size, contexts, rows)]
         for entry, settings in ((self.learner, config.learner), (self.judge, config.judge)):
             if entry is not None:

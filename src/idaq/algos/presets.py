@@ -30,11 +30,16 @@ def check_preset(name: str) -> None:
 def is_small(traits: Traits) -> bool:
     """Whether episodes cost next to nothing, so that more are tried; networks are small.
 
-    Of a family that is known from logs alone, short episodes are all that speaks for it.
+    For a family known only from logs, a short horizon is the only sign of this.
     """
     if not traits.has_environment:
         return traits.horizon <= SHORT_HORIZON
     return not traits.simulator
+
+
+def discount_of(traits: Traits) -> float:
+    """A discount that sees the end of an episode."""
+    return 0.9 if traits.horizon <= SHORT_HORIZON else 0.99
 
 
 def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
@@ -81,8 +86,7 @@ def context_settings(preset: str, traits: Traits) -> Json:
         "judge": EnsembleConfig(hidden=hidden),
     }
     if is_small(traits):
-        discount = 0.9 if traits.horizon <= SHORT_HORIZON else 0.99
-        settings["learner"] = Td3BcConfig(hidden=hidden, discount=discount)
+        settings["learner"] = Td3BcConfig(hidden=hidden, discount=discount_of(traits))
     else:
         settings["latent_dim"] = 5
         settings["learner"] = BcConfig(hidden=hidden, learning_rate=1e-3)
@@ -92,7 +96,10 @@ def context_settings(preset: str, traits: Traits) -> Json:
 
 
 def _paper_settings(traits: Traits) -> Json:
-    """BRAC, except on Point-Robot (rewards times 100 there); contexts of 400, 1,024 and 100."""
+    """SAC with BRAC; without BRAC's penalty, and with rewards times 100, on Point-Robot.
+
+    Contexts are of 400 transitions on ML1, 1,024 on Point-Robot and 100 elsewhere.
+    """
     settings: Json = {"judge": EnsembleConfig()}
     if traits.group == "point":
         learner = SacBracConfig(divergence="none", reward_scale=100.0)
@@ -101,5 +108,5 @@ def _paper_settings(traits: Traits) -> Json:
 
 
 def metric_weight(preset: str, traits: Traits) -> float:
-    """Of FOCAL's loss."""
+    """The weight of FOCAL's metric loss."""
     return 100.0 if preset == "paper" and traits.group == "ml1" else 10.0

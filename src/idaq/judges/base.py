@@ -7,9 +7,10 @@ each names the judge that it reads, if any.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from idaq.config import Component
+from idaq.config import Component, check_configured
 from idaq.registry import Registry
 from idaq.types import (
     Array,
@@ -50,8 +51,8 @@ class JudgeEntry(Generic[Config]):
     config: type[Config]
     init: Callable[[Config, Spec, int, Key], Trained]
     """(config, spec, latent_dim, key): fresh networks."""
-    update: Callable[[Config, Trained, Transition, Embeddings], tuple[Trained, Metrics]]
-    """(config, state, batch [n, ...], z): one step, and metrics."""
+    update: Callable[[Config, Trained, Transition, Embeddings, Key], tuple[Trained, Metrics]]
+    """(config, state, batch [n, ...], z, key): one step, and metrics."""
     read: Callable[[Params, Transition, Array, Hypothesis], PyTree]
     """(params, rows [horizon, ...], valid [horizon], z [latent_dim]): its opinion of an episode."""
     operations: Callable[[Config, Spec, int], int] | None = None
@@ -66,6 +67,7 @@ JUDGES: Registry[AnyJudge] = Registry(
     "judge",
     "judges",
     lambda entry: isinstance(entry, JudgeEntry),
+    check=partial(check_configured, JudgeConfig),
     built_in=("idaq.judges.ensemble:ENTRY",),
 )
 

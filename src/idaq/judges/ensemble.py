@@ -48,7 +48,7 @@ def init(config: EnsembleConfig, spec: Spec, latent: int, key: Key) -> Trained:
 
 
 def update(
-    config: EnsembleConfig, state: Trained, batch: Transition, z: Embeddings
+    config: EnsembleConfig, state: Trained, batch: Transition, z: Embeddings, key: Key
 ) -> tuple[Trained, Metrics]:
     """One step of all models on the same rows."""
 

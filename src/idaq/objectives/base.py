@@ -132,6 +132,12 @@ class Objective(ABC):
         """Floating-point operations of an update, where they are counted."""
         return None
 
+    def pretraining_operations(
+        self, num_tasks: int, context_rows: int, batch_rows: int
+    ) -> int | None:
+        """The same of an update in the pretraining phase."""
+        return None
+
 
 def descend(
     loss: Callable[[Params], tuple[Scalar, Beside]],

@@ -5,10 +5,11 @@ the strongest version that trains in minutes: inputs are standardised, and the l
 """
 
 from dataclasses import replace
+from typing import Any
 
 from idaq.algos.borel.algorithm import Borel, BorelConfig
 from idaq.algos.entries import BELIEF, AlgorithmEntry, SpeedCase
-from idaq.algos.presets import is_small, schedule
+from idaq.algos.presets import discount_of, is_small, schedule
 from idaq.learners.base import learner_of
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
@@ -18,9 +19,7 @@ from idaq.types import Traits
 
 NUM_UPDATES = 20_000  # of preset `default`
 
-_PAPER_SMALL = BorelConfig(
-    learner=SacBracConfig(divergence="none", hidden=(128, 128), discount=0.9)
-)
+_PAPER_SMALL = BorelConfig(learner=SacBracConfig(divergence="none", hidden=(128, 128)))
 _PAPER_SIMULATOR = BorelConfig(
     sequence_episodes=1,
     elbo_prefixes=50,
@@ -36,7 +35,7 @@ _SMALL = BorelConfig(
     decoded_steps=40,
     normalise=True,
     batch_size=512,
-    learner=Td3BcConfig(hidden=(128, 128), discount=0.9, target_rate=0.02, bc_weight=0.5),
+    learner=Td3BcConfig(hidden=(128, 128), target_rate=0.02, bc_weight=0.5),
 )
 _SIMULATOR = BorelConfig(
     vae_learning_rate=1e-3,
@@ -56,9 +55,12 @@ def preset(name: str, traits: Traits) -> RunConfig:
     train, adapt = schedule(name, traits)
     if name == "paper":
         config = _PAPER_SMALL if is_small(traits) else _PAPER_SIMULATOR
-        return RunConfig(algorithm=config, train=train, adapt=adapt)
-    config = _SMALL if is_small(traits) else _SIMULATOR
-    train = replace(train, num_updates=NUM_UPDATES)
+    else:
+        config = _SMALL if is_small(traits) else _SIMULATOR
+        train = replace(train, num_updates=NUM_UPDATES)
+    if is_small(traits):
+        learner: Any = config.learner
+        config = replace(config, learner=replace(learner, discount=discount_of(traits)))
     return RunConfig(algorithm=config, train=train, adapt=adapt)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from idaq.algos.entries import GRADIENT_STEPS, AlgorithmEntry, SpeedCase
 from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.macaw.outer import Macaw
-from idaq.algos.presets import is_small, schedule
+from idaq.algos.presets import discount_of, is_small, schedule
 from idaq.nets.operations import Operations
 from idaq.settings import RunConfig
 from idaq.types import Traits
@@ -27,7 +27,6 @@ _SMALL = MacawConfig(
     meta_batch_size=16,
     inner_batch_size=64,
     outer_batch_size=64,
-    discount=0.9,
 )
 _SIMULATOR = MacawConfig(
     hidden=(128, 128),
@@ -47,7 +46,8 @@ def preset(name: str, traits: Traits) -> RunConfig:
     train, adapt = schedule(name, traits)
     config = MacawConfig()
     if name == "default":
-        config = _SMALL if is_small(traits) else _SIMULATOR
+        small = replace(_SMALL, discount=discount_of(traits))
+        config = small if is_small(traits) else _SIMULATOR
     given = -(-GIVEN_TRANSITIONS // traits.horizon) if is_small(traits) else 1
     return RunConfig(algorithm=config, train=train, adapt=replace(adapt, num_expert_episodes=given))
 
