@@ -2,13 +2,19 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from idaq.adapt.methods import METHODS
+from idaq.adapt.search import SEARCHES
+from idaq.algos.entries import OBJECTIVES
+from idaq.cli.list import CHOSEN_BY
 from idaq.cli.program import Command
 from idaq.envs import FAMILIES
+from idaq.judges.base import JUDGES
+from idaq.learners.base import LEARNERS
 from tests.program import Program, check_help
 
 COMMANDS = [each.__metadata__[0].name for each in get_args(Command)]
@@ -57,8 +63,27 @@ def test_help_names_what_to_give(idaq: Program, command: str, wanted: tuple[str,
 def test_list_shows_every_family_method_and_preset(idaq: Program) -> None:
     outcome = idaq("list")
     assert outcome.code == 0
-    for name in (*FAMILIES, *METHODS, "default", "paper"):
+    for name in (
+        *FAMILIES,
+        *METHODS,
+        *LEARNERS,
+        *OBJECTIVES,
+        *JUDGES,
+        *SEARCHES,
+        "default",
+        "paper",
+    ):
         assert name in outcome.out
+
+
+def test_list_shows_what_a_script_has_added(idaq: Program) -> None:
+    mine = replace(LEARNERS["bc"], name="mine", label="My own")
+    with LEARNERS.registered(mine):
+        assert "mine" in idaq("list").out
+        parts = json.loads(idaq("list", "--json").out)["parts"]
+    assert {"kind": "learner", "name": "mine", "label": "My own"} in parts
+    assert {part["kind"] for part in parts} == set(CHOSEN_BY)
+    assert {part["name"] for part in parts if part["kind"] == "search"} == set(SEARCHES)
 
 
 def test_list_as_json(idaq: Program) -> None:

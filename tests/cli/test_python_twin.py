@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from idaq.algos.resolve import resolve
 from idaq.behaviour.collect import collect
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
+from idaq.runs.resolve import resolve
 from idaq.runs.run import Run
 from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig

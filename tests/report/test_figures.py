@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from idaq.adapt.methods import METHODS
 from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
 from idaq.config import to_dict
 from idaq.errors import IdaqError
@@ -235,6 +236,21 @@ def test_a_damaged_config_is_named(tmp_path: Path) -> None:
     write_json(run.adapt("posterior") / "config.json", [])
     with pytest.raises(IdaqError, match=r"config.json': config must be an object"):
         load_run(run)
+
+
+def test_methods_from_outside_that_judge_are_drawn(tmp_path: Path) -> None:
+    """Results that are only stored under another name are not."""
+    methods = (*PAPER_METHODS, "mine", "silent", "other-name")
+    run = make_run(tmp_path / "run", methods)
+    for name in ("mine", "other-name"):
+        change(run, name, 0, uncertainty=-raw_results(name, 0, 2)["returns"])
+    entries = [replace(METHODS["posterior"], name=name, label="Mine") for name in methods[-3:-1]]
+    with METHODS.registered(*entries):
+        found = load_run(run)
+        drawn = found.drawn(trajectories.DIDACTIC_METHODS)
+        assert [each.name for each in drawn] == [*trajectories.DIDACTIC_METHODS, "mine"]
+        assert [each.judges_by_return for each in drawn] == [True, False, True]
+        assert names(write_figures(run)) == ALL
 
 
 def test_methods_come_in_the_order_of_tables(tmp_path: Path) -> None:

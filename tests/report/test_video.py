@@ -1,19 +1,17 @@
 """Videos: which episodes are shown, how they look, and refusals."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
-from idaq.algos.resolve import resolve
 from idaq.config import to_dict
 from idaq.errors import IdaqError
 from idaq.report import video
-from idaq.report.video import Panel, choose_episodes, draw_frames, write_gif, write_video
-from idaq.runs.replay import Footage
+from idaq.report.video import Panel, draw_frames, write_gif, write_video
+from idaq.runs.replay import Footage, film_adaptation
+from idaq.runs.resolve import resolve
 from idaq.runs.results import load_results
 from idaq.runs.run import Run
 from tests.camera import HORIZON, METHOD, SIDE, empty_run, fresh_probe, lamps
@@ -24,7 +22,8 @@ __all__ = ["fresh_probe", "idaq", "lamps"]  # fixtures
 
 def test_a_video_is_written_beside_the_results(lamps: Run) -> None:
     tasks = load_results(lamps, METHOD, 0)["tasks"]
-    file = write_video(lamps, METHOD, int(tasks[6]))  # in the second batch
+    film = film_adaptation(lamps, METHOD, int(tasks[6]))  # in the second batch
+    file = write_video(lamps, film)
     assert file == lamps.directory.video_file(METHOD, int(tasks[6]))
     with Image.open(file) as image:
         assert getattr(image, "n_frames", 1) == HORIZON + 1
@@ -34,38 +33,11 @@ def test_a_video_is_written_beside_the_results(lamps: Run) -> None:
     results["returns"][0, -1] += 0.1
     np.savez(lamps.directory.result_file(METHOD, 0), **results)  # type: ignore[arg-type]
     with pytest.raises(IdaqError, match="when it is run again"):
-        write_video(lamps, METHOD)
+        film_adaptation(lamps, METHOD)
     with pytest.raises(IdaqError, match="is no test task of seed 0") as caught:
-        write_video(lamps, METHOD, 1_000)
+        film_adaptation(lamps, METHOD, 1_000)
     assert str(tasks[0]) in caught.value.remedy
     assert list(file.parent.iterdir()) == [file]
-
-
-# --- What is shown ---
-
-
-def results_of(uncertainty: Any = None, num_episodes: int = 4) -> dict[str, NDArray[Any]]:
-    results: dict[str, NDArray[Any]] = {"returns": np.zeros((1, num_episodes))}
-    if uncertainty is not None:
-        results["uncertainty"] = np.asarray([uncertainty], float)
-    return results
-
-
-@pytest.mark.parametrize(
-    ("results", "expected"),
-    [
-        (results_of([3.0, 1.0, 2.0, np.nan]), {0: ["first"], 1: ["selected"], 3: ["final"]}),
-        (results_of([3.0, np.nan, 2.0, 0.0]), {0: ["first"], 2: ["selected"], 3: ["final"]}),
-        (results_of([1.0, 3.0, 2.0, np.nan]), {0: ["first", "selected"], 3: ["final"]}),
-        (results_of([np.nan] * 4), {0: ["first"], 3: ["final"]}),
-        (results_of(), {0: ["first"], 3: ["final"]}),
-        (results_of(num_episodes=1), {0: ["final"]}),
-    ],
-)
-def test_the_first_the_selected_and_the_final_episode_are_shown(
-    results: dict[str, NDArray[Any]], expected: dict[int, list[str]]
-) -> None:
-    assert choose_episodes(results, 0) == expected
 
 
 # --- How it looks ---

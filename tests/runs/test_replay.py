@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs import replay
-from idaq.runs.replay import check_replay, film
+from idaq.runs.replay import check_replay, choose_episodes, film
 from idaq.runs.results import load_results
 from idaq.runs.run import Run
 from tests.camera import HORIZON, METHOD, SIDE, empty_run, fresh_probe, lamps
@@ -61,6 +62,33 @@ def test_what_works_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert replay._offscreen_gl("OSMesa") == "osmesa"
     with pytest.raises(IdaqError, match="tried MUJOCO_GL=egl"):
         replay._offscreen_gl("egl")
+
+
+# --- Which episodes ---
+
+
+def results_of(uncertainty: Any = None, num_episodes: int = 4) -> dict[str, NDArray[Any]]:
+    results: dict[str, NDArray[Any]] = {"returns": np.zeros((1, num_episodes))}
+    if uncertainty is not None:
+        results["uncertainty"] = np.asarray([uncertainty], float)
+    return results
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        (results_of([3.0, 1.0, 2.0, np.nan]), {0: ["first"], 1: ["selected"], 3: ["final"]}),
+        (results_of([3.0, np.nan, 2.0, 0.0]), {0: ["first"], 2: ["selected"], 3: ["final"]}),
+        (results_of([1.0, 3.0, 2.0, np.nan]), {0: ["first", "selected"], 3: ["final"]}),
+        (results_of([np.nan] * 4), {0: ["first"], 3: ["final"]}),
+        (results_of(), {0: ["first"], 3: ["final"]}),
+        (results_of(num_episodes=1), {0: ["final"]}),
+    ],
+)
+def test_the_first_the_selected_and_the_final_episode_are_shown(
+    results: dict[str, NDArray[Any]], expected: dict[int, list[str]]
+) -> None:
+    assert choose_episodes(results, 0) == expected
 
 
 # --- A real camera ---

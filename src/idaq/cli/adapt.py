@@ -102,9 +102,9 @@ class Adapt(Adaptation):
         kind = run.config.algorithm.kind
         method = self.method or ALGORITHMS.get_entry(kind).default_methods[0]
         if self.video:
-            from idaq.report.video import check_video, write_video
+            from idaq.runs.replay import check_replay
 
-            check_video(run, self.video_task)
+            check_replay(run, self.video_task)
         summary = adapt_all(
             run,
             method,
@@ -121,5 +121,8 @@ class Adapt(Adaptation):
             if ADAPT_SETTINGS.get(option, option) not in uses:
                 say(f"--{option.replace('_', '-')} makes no difference to '{method}'")
         if self.video:
+            from idaq.report.video import write_video
+            from idaq.runs.replay import film_adaptation
+
             name = method if self.name is None else self.name
-            say(f"video: {write_video(run, name, self.video_task)}")
+            say(f"video: {write_video(run, film_adaptation(run, name, self.video_task))}")

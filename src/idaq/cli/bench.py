@@ -41,7 +41,7 @@ class _Selection:
     scale: Annotated[ScaleName | None, unset_choice(ScaleName, DEFAULT_SCALE)] = None
     """`smoke`: two rows, minutes; `fast`: the default preset, three seeds; `paper`: the paper's."""
     only: Annotated[str | None, unset("PATTERN", "all")] = None
-    """Only the cells whose name matches, e.g. point-robot or '*/focal'."""
+    """Only the cells whose name matches, e.g. point-robot or 'push*'."""
     seeds: Annotated[int | None, unset("INT", "the scale's")] = None
     """How many seeds; more are added to what is there."""
     preset: Annotated[PresetName | None, unset_choice(PresetName, "the scale's")] = None

@@ -17,8 +17,8 @@ class Collect:
     family: Family
     """Name of the task family (see `idaq list`)."""
     quality: Quality = DEFAULT_QUALITY
-    """Who logs: the expert, policies from the middle of a training (`medium`) or from all along it
-    (`replay`), or uniform actions (`random`)."""
+    """Who logs: the expert, policies from the middle of training (`medium`), policies from all
+    stages of training (`replay`), or uniform actions (`random`)."""
     policies: Policies = None
     """Behaviour policies of your own (see `idaq behaviour`)."""
     retrain: Flag = False

@@ -47,8 +47,8 @@ class Training:
     def resolve(self, family: str) -> "RunConfig":
         import dataclasses
 
-        from idaq.algos.resolve import resolve, with_ensemble_size
         from idaq.config import override
+        from idaq.runs.resolve import resolve, with_ensemble_size
 
         config = resolve(self.preset, family, self.algorithm)
         if self.updates is not None:

@@ -26,6 +26,7 @@ from idaq.report.figures import draw_adaptation
 from idaq.report.results import load_run
 from idaq.report.trajectories import draw_didactic, draw_iterative
 from idaq.runs.directory import RunDir
+from idaq.runs.labels import HEADLINE
 from idaq.runs.run import Run
 from idaq.types import AnyArray
 
@@ -126,14 +127,14 @@ def _shade_density(axes: Axes, returns: AnyArray) -> None:
 
 def _scatter(axes: Axes, x: AnyArray, y: AnyArray, accepted: AnyArray) -> None:
     axes.scatter(x[~accepted], y[~accepted], 16, "white", edgecolors="#333333", zorder=3)
-    axes.scatter(x[accepted], y[accepted], 22, style.SHAPES["idaq-return"].colour, zorder=4)
+    axes.scatter(x[accepted], y[accepted], 22, style.SHAPES[HEADLINE].colour, zorder=4)
 
 
 def _legend() -> style.Options:
     from matplotlib.lines import Line2D
 
     dot: style.Options = {"marker": "o", "linestyle": "", "markersize": 5}
-    blue = style.SHAPES["idaq-return"].colour
+    blue = style.SHAPES[HEADLINE].colour
     handles = [
         Line2D([], [], color=blue, label="accepted", **dot),
         Line2D([], [], label="rejected", color="white", markeredgecolor="#333333", **dot),

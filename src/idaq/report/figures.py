@@ -69,8 +69,8 @@ def draw_uncertainty(results: RunResults, path: Path) -> bool:
             axes.set_axis_off()
         for axes, method in zip(grid.flat, methods, strict=False):
             axes.set_title(looks[method.name].label)
-            is_return = method.name == "idaq-return"
-            axes.set_xlabel("uncertainty (minus return)" if is_return else "uncertainty")
+            what = " (minus return)" if method.judges_by_return else ""
+            axes.set_xlabel(f"uncertainty{what}")
             axes.grid(visible=True)
             _scatter_uncertainty(axes, method, results.example)
         for axes in grid[:, 0]:

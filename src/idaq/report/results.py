@@ -1,12 +1,13 @@
 """The saved results of a run, as the figures need them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
-from idaq.runs.labels import subject_of
+from idaq.runs.labels import HEADLINE, added_methods, subject_of
 from idaq.runs.results import RawResults, adaptation_config, load_results, reference_thresholds
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import per_seed_mean
@@ -34,6 +35,13 @@ class MethodResults:
     @property
     def has_uncertainty(self) -> bool:
         return "uncertainty" in self.first
+
+    @property
+    def judges_by_return(self) -> bool:
+        """Whether its uncertainty is minus the return, up to rounding."""
+        if self.name == HEADLINE or not self.has_uncertainty:
+            return self.has_uncertainty
+        return np.allclose(self.first["uncertainty"], -self.first["returns"], rtol=1e-4, atol=1e-4)
 
     def seed_means(self) -> NDArray[np.float64]:
         """The return, averaged over each seed's tasks, [seeds, episodes]."""
@@ -72,6 +80,12 @@ class RunResults:
             final = method.first["returns"][:, -1].astype(np.float64)
             distance = distance + np.abs(final - final.mean()) / (final.std() or 1.0)
         return int(np.argmin(distance))
+
+    def drawn(self, names: Sequence[str]) -> list[MethodResults]:
+        """The methods of those names, then those from outside that judge episodes."""
+        outside = [name for name in added_methods(self.methods) if name not in names]
+        judging = [name for name in outside if self.methods[name].has_uncertainty]
+        return [self.methods[name] for name in (*names, *judging) if name in self.methods]
 
     @property
     def subject(self) -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 from idaq.bench.paper import Published
 from idaq.bench.published import published, published_score
 from idaq.config import Json
-from idaq.runs.labels import subject_of
+from idaq.runs.labels import HEADLINE, subject_of
 
 
 def summary_table(summary: Json) -> Table:
@@ -33,7 +33,7 @@ def summary_table(summary: Json) -> Table:
         table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
     for row in summary["rows"]:
         cells = [columns[name](summary, row) for name in columns]
-        table.add_row(*cells, style="bold" if row["method"] == "idaq-return" else None)
+        table.add_row(*cells, style="bold" if row["method"] == HEADLINE else None)
     return table
 
 
@@ -48,7 +48,9 @@ def plain_table(title: str, rows: list[Json]) -> Table:
     )
     for name in rows[0]:
         words = name.split("_")
-        table.add_column(" ".join(words), no_wrap=name == "name", min_width=max(map(len, words)))
+        table.add_column(
+            " ".join(words), no_wrap=name in ("name", "chosen_by"), min_width=max(map(len, words))
+        )
     for row in rows:
         table.add_row(*map(_text_of, row.values()))
     return table

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+# the paper's figures, to which methods from outside are added
 DIDACTIC_METHODS = ("idaq-return", "idaq-prediction-variance")
 ITERATIVE_METHODS = ("idaq-return", "posterior", "idaq-prediction-variance")
 MAX_COLUMNS = 10  # of iterative episodes; if there are more, evenly spaced ones are shown
@@ -70,7 +71,7 @@ def episode_path(method: MethodResults, task: int, episode: int) -> Points:
 
 def draw_didactic(dataset: Dataset | None, results: RunResults, path: Path) -> bool:
     """Write `didactic.png`; false if none of its methods has results."""
-    methods = [results.methods[name] for name in DIDACTIC_METHODS if name in results.methods]
+    methods = results.drawn(DIDACTIC_METHODS)
     if not methods:
         return False
     task = results.example
@@ -84,7 +85,7 @@ def draw_didactic(dataset: Dataset | None, results: RunResults, path: Path) -> b
             for trajectory in scene.data:
                 axes.plot(*trajectory.T, color=style.OFFLINE_DATA, linewidth=0.6, zorder=1)
             _draw_goals(axes, scene, star_size=15, dot_size=2.0)
-            if method.name == "idaq-return":
+            if method.judges_by_return:
                 _draw_selection(axes, method, task)
             else:
                 _draw_uncertainty(figure, axes, method, task)
@@ -155,7 +156,7 @@ def _didactic_legend(scene: Scene) -> list[Line2D]:
 
 def draw_iterative(dataset: Dataset | None, results: RunResults, path: Path) -> bool:
     """Write `iterative.png`; false if none of its methods has results."""
-    methods = [results.methods[name] for name in ITERATIVE_METHODS if name in results.methods]
+    methods = results.drawn(ITERATIVE_METHODS)
     if not methods:
         return False
     task = results.example

@@ -1,7 +1,6 @@
-"""Videos of adaptation: episodes side by side, as `idaq.runs.replay` filmed them.
+"""Videos of adaptation: the episodes of a film (`idaq.runs.replay`) side by side.
 
-`RUN/videos/NAME-task-00.gif` shows the first episode on one test task, the selected one (the
-lowest uncertainty of those before the final one), and the final one.
+They are written to `RUN/videos/NAME-task-00.gif`.
 """
 
 from collections.abc import Sequence
@@ -9,9 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from idaq.runs.replay import Footage, check_replay, film, place_of
+from idaq.runs.replay import Film, Footage
 from idaq.runs.results import RawResults, load_results
 from idaq.runs.run import Run, RunPlace
 from idaq.storage.outputs import GENERATOR, VIDEO, output_file
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont
 
-MAX_FRAMES = 100  # of an episode, besides the one before its first step
 FRAME_MS, LAST_FRAME_MS = 60, 2_000
 
 FONT_SIZE, LINE = 14, 20  # pixels
@@ -35,48 +31,25 @@ NUM_COLOURS = 256  # as many as a GIF can have
 # --- What is shown ---
 
 
-def check_video(run: RunPlace, task: int | None = None) -> None:
-    """Refuse a video that is known to be impossible before there are results."""
-    check_replay(Run.open(run), task)
-
-
-def write_video(run: RunPlace, name: str, task: int | None = None) -> Path:
-    """Film the first seed's episodes of one test task, by default the first one."""
+def write_video(run: RunPlace, film: Film) -> Path:
+    """Write the video of a film of the run's."""
     run = Run.open(run)
-    check_replay(run, task)
-    spec, seed, (place, split) = run.family.spec, run.seeds()[0], place_of(run, task)
-    results = load_results(run, name, seed)
-    chosen = choose_episodes(results, place)
-    every = -(-spec.horizon // MAX_FRAMES)
-    footage = film(run, name, chosen, task=task, every=every)
-    shown = int(split.test[place])
+    spec, results = run.family.spec, load_results(run, film.name, film.seed)
     kind = "test task" if run.identity.split == "test" else "held-out task"
     images = draw_frames(
-        [f"{run.identity.family}, {kind} {shown}", f"adaptation by {name}, agent of seed {seed}"],
         [
-            Panel(each, *_caption(roles, index, results, each, spec.has_success))
-            for (index, roles), each in zip(chosen.items(), footage, strict=True)
+            f"{run.identity.family}, {kind} {film.task}",
+            f"adaptation by {film.name}, agent of seed {film.seed}",
         ],
-        every,
+        [
+            Panel(each, *_caption(film.roles[index], index, results, each, spec.has_success))
+            for index, each in film.footage.items()
+        ],
+        film.every,
     )
-    file = run.directory.video_file(name, shown)
+    file = run.directory.video_file(film.name, film.task)
     write_gif(file, images)
     return file
-
-
-def choose_episodes(results: RawResults, place: int) -> dict[int, list[str]]:
-    """The episodes to show, in order, with their roles; an episode may have two.
-
-    No episode is selected if the method has no uncertainty to select by.
-    """
-    last = results["returns"].shape[1] - 1
-    roles: dict[int, list[str]] = {}
-    if last > 0:
-        roles[0] = ["first"]
-        judged = results["uncertainty"][place, :last] if "uncertainty" in results else np.array([])
-        if np.isfinite(judged).any():
-            roles.setdefault(int(np.nanargmin(judged)), []).append("selected")
-    return roles | {last: ["final"]}
 
 
 def _caption(

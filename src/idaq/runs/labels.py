@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 from idaq.adapt.methods import METHODS
-from idaq.algos.entries import PAPER_METHODS, default_algorithm, label_of
+from idaq.algos.entries import PAPER_METHODS, comes_with_idaq, default_algorithm, label_of
 from idaq.registry import registry_of
+
+HEADLINE = PAPER_METHODS[0]  # the paper's own method
 
 
 def label_of_method(name: str, algorithm: str = "") -> str:
@@ -12,6 +14,12 @@ def label_of_method(name: str, algorithm: str = "") -> str:
     if name not in METHODS:
         return name
     return METHODS[name].label.replace("{algorithm}", label_of(algorithm or default_algorithm()))
+
+
+def added_methods(names: Iterable[str]) -> list[str]:
+    """Those of the names that are methods from outside the package."""
+    built_in = METHODS.built_in_names()
+    return [name for name in names if name in METHODS and name not in built_in]
 
 
 def method_order(name: str) -> tuple[int, str]:
@@ -25,10 +33,15 @@ def subject_of(
 ) -> str:
     """What a run is about, in words; expert data and the default algorithm go without saying.
 
-    `components` are those from outside, as "kind name"; the algorithm itself is named already.
+    `components` are those that the run names, as "kind name"; the algorithm itself is named
+    already, and what comes with the package goes without saying.
     """
     data = [] if quality == "expert" else [f"{quality} data"]
-    parts = [_label_of_component(each) for each in components if not _is_algorithm(each, algorithm)]
+    parts = [
+        _label_of_component(each)
+        for each in components
+        if not _is_algorithm(each, algorithm) and not comes_with_idaq(each)
+    ]
     if algorithm in ("", default_algorithm()) and not parts:
         return ", ".join([family, *data])
     name = label_of(algorithm or default_algorithm())

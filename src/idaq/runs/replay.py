@@ -31,6 +31,7 @@ from idaq.types import TaskSplit
 if TYPE_CHECKING:
     from idaq.envs.family import Simulator
 
+MAX_FRAMES = 100  # of an episode, besides the one before its first step
 RETURN_RTOL, RETURN_ATOL = 1e-5, 1e-3  # float32 sums of the same rewards
 
 WAYS_TO_DRAW = ("egl", "osmesa")  # values of MUJOCO_GL that need no screen, the quick one first
@@ -55,6 +56,17 @@ class Footage(NamedTuple):
     def first_success(self) -> int | None:
         """The step that first succeeded, counted from 1."""
         return int(np.argmax(self.success)) + 1 if self.success.any() else None
+
+
+class Film(NamedTuple):
+    """Episodes of the first seed's adaptation to one of its test tasks."""
+
+    name: str  # of the results
+    seed: int
+    task: int
+    roles: dict[int, list[str]]  # of every episode that is shown; one may have two
+    footage: dict[int, Footage]  # of the same ones
+    every: int  # steps from one picture to the next
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,34 @@ def check_replay(run: Run, task: int | None = None) -> None:
     if run.seeds():
         place_of(run, task)
     _offscreen_gl(os.environ.get("MUJOCO_GL"))
+
+
+def film_adaptation(run: Run, name: str, task: int | None = None) -> Film:
+    """Film adaptation to one test task, by default the first: its first, best and last episode.
+
+    The best is the *selected* one: it has the lowest uncertainty of those before the last.
+    """
+    check_replay(run, task)
+    seed, (place, split) = run.seeds()[0], place_of(run, task)
+    roles = choose_episodes(load_results(run, name, seed), place)
+    every = -(-run.family.spec.horizon // MAX_FRAMES)
+    footage = dict(zip(roles, film(run, name, roles, task=task, every=every), strict=True))
+    return Film(name, seed, int(split.test[place]), roles, footage, every)
+
+
+def choose_episodes(results: RawResults, place: int) -> dict[int, list[str]]:
+    """The episodes to show, in order, with their roles; an episode may have two.
+
+    No episode is selected if the method has no uncertainty to select by.
+    """
+    last = results["returns"].shape[1] - 1
+    roles: dict[int, list[str]] = {}
+    if last > 0:
+        roles[0] = ["first"]
+        judged = results["uncertainty"][place, :last] if "uncertainty" in results else np.array([])
+        if np.isfinite(judged).any():
+            roles.setdefault(int(np.nanargmin(judged)), []).append("selected")
+    return roles | {last: ["final"]}
 
 
 def film(
