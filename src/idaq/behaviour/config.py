@@ -82,7 +82,8 @@ _BY_GROUP = {"point": _point, "cheetah": _cheetah, "ml1": _ml1}
 def behaviour_config(family: TaskFamily) -> BehaviourConfig:
     """The settings that train a family's behaviour policies.
 
-    They are those of its group or else for its kind, changed as the family says.
+    They are those of its group or, failing that, of its kind (simulated or not), with the family's
+    own changes.
     """
     traits = traits_of(family)
     if not traits.has_environment:

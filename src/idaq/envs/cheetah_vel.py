@@ -6,8 +6,8 @@ its 17-dimensional observation and the random start are those of Gymnasium's `Ha
 episode is cut off after 200 steps and never ends by itself.
 
 Gymnasium's class spends as long in Python as in MuJoCo. `CheetahVelEnv` calls MuJoCo itself, with
-the same model and the same calls, so its numbers are the same, bit for bit, in about half the time.
-What is left out is `mj_rnePostConstraint`, whose contact forces nothing reads.
+the same model and the same calls, so its numbers are the same, bit for bit, in about three fifths
+of the time. What is left out is `mj_rnePostConstraint`, whose contact forces nothing reads.
 
 This file needs MuJoCo (the extra `idaq[mujoco]`).
 """

@@ -7,8 +7,8 @@ target after every update.
 
 Where it departs from the released code:
 1. Time limits are not terminations: the critic bootstraps through them.
-2. The policy's loss takes D from c before c's steps, as in the released code; here the gradient,
-   too, passes through c as it was then.
+2. D in the policy's loss comes from c as it was before its steps, as in the released code; unlike
+   there, so does the gradient through c.
 """
 
 from dataclasses import dataclass
