@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from idaq.algos.entries import make_algorithm
-from idaq.algos.resolve import resolve
 from idaq.config import override, to_dict
 from idaq.envs.family import Expert
 from idaq.runs import replay
 from idaq.runs.api import adapt_all
 from idaq.runs.directory import RunDir
+from idaq.runs.resolve import resolve
 from idaq.runs.run import Run
 from idaq.storage import checkpoint
 from idaq.storage.atomic import write_json

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from idaq.algos.entries import ALGORITHMS
 from idaq.algos.focal import FocalConfig
 from idaq.algos.presets import PRESETS
-from idaq.algos.resolve import resolve, with_ensemble_size
+from idaq.cli.flags import in_flags
+from idaq.cli.train import Train
 from idaq.config import from_dict, override, to_dict
 from idaq.envs import FAMILIES, POINT_FAMILIES
 from idaq.errors import IdaqError
@@ -20,6 +21,7 @@ from idaq.learners import bc
 from idaq.learners.base import LEARNERS, LearnerEntry
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
+from idaq.runs.resolve import resolve, with_ensemble_size
 from idaq.settings import AdaptConfig, RunConfig, TrainConfig
 
 RUN = RunConfig(
@@ -145,6 +147,15 @@ def test_override(assignment: str, value: Any) -> None:
 def test_a_wrong_override_is_refused(assignment: str) -> None:
     with pytest.raises(IdaqError):
         override(RUN, assignment)
+
+
+@pytest.mark.parametrize("setting", ["algorithm.objective.kind", "algorithm.objective"])
+def test_an_objective_is_no_setting(setting: str) -> None:
+    message = f"There is no setting '{setting}'. An objective is chosen as the algorithm: "
+    with pytest.raises(IdaqError) as caught:
+        override(RUN, f"{setting}=club")
+    assert str(caught.value) == f"{message}`algorithm=club`."
+    assert in_flags(str(caught.value), Train) == f"{message}--algorithm club."
 
 
 def test_learner_can_be_replaced_as_a_whole() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import idaq as package
-from idaq.algos.resolve import resolve
 from idaq.registry import PLACES, registry_of
 from idaq.runs import api as pipeline
+from idaq.runs.resolve import resolve
 from tests.docs_tables import DOCS, ROOT, pages, with_tables
 from tests.program import EPISODES, Program, idaq, no_figures
 

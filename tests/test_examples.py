@@ -19,6 +19,7 @@ import idaq as package
 from idaq import registry
 from idaq.algos.entries import make_algorithm
 from idaq.bench.speed.cases import cases, update_operations
+from idaq.bench.speed.measure import measure_case
 from idaq.registry import PLACES, registry_of
 from idaq.storage import checkpoint
 from tests.products import products_of_update
@@ -41,6 +42,7 @@ class Example(NamedTuple):
     options: tuple[str, ...]
     subject: str  # the name of its runs
     case: str  # its name in `idaq bench speed`
+    components: tuple[str, ...] = ()  # that its runs name
     small: tuple[str, ...] = (*TRAINING, "--methods", *METHODS)
 
 
@@ -53,6 +55,7 @@ ADDED = (
         ("--set", "algorithm.learner.kind=iql"),
         "point-robot, FOCAL with IQL",
         "FOCAL with IQL (default), Point",
+        ("learner iql",),
     ),
     Example(
         "03_club_objective",
@@ -62,6 +65,7 @@ ADDED = (
         ("--algorithm", "club"),
         "point-robot, FOCAL+CLUB",
         "FOCAL+CLUB (default), Point",
+        ("judge ensemble", "learner td3-bc", "objective club"),
     ),
     Example(
         "04_turned_robot_family",
@@ -80,6 +84,7 @@ ADDED = (
         ("--algorithm", "table"),
         "point-robot, table",
         "table (default), Point",
+        ("algorithm table",),
         (
             "--updates",
             "5",
@@ -162,8 +167,8 @@ def test_a_script_and_an_installed_one_are_the_same(
     assert results(other) == results(tmp_path / "one")
 
     components = package.Run.open(other).identity.components
-    if example.kind != "task family":
-        assert list(components) == [f"{example.kind} {example.name}"]
+    assert list(components) == list(example.components)
+    if components:
         assert str(components[f"{example.kind} {example.name}"]).startswith("source ")
 
     # adapt again, report, and write the page
@@ -177,10 +182,20 @@ def test_a_script_and_an_installed_one_are_the_same(
     assert f'"subject":"{example.subject}"' in page.read_text()
 
 
-def test_its_speed_is_measured(example: Example) -> None:
+def test_its_operations_are_counted(example: Example) -> None:
     (case,) = [case for case in cases() if case.name == example.case]
     algorithm = make_algorithm(case.config, case.spec)
     counted = update_operations(algorithm)
     assert counted is not None
     # some products with a single column are not compiled as products
     assert 0.97 * counted <= products_of_update(algorithm) <= 1.01 * counted, example.name
+
+
+@pytest.mark.slow
+def test_its_speed_is_measured(example: Example) -> None:
+    (case,) = [case for case in cases() if case.name == example.case]
+    (row,) = measure_case(case, 1)
+    assert row["name"] == example.case
+    assert row["updates_per_second"] > 0.0
+    assert 0.0 < row["share_of_matmul"] < 1.0
+    assert row["profile"]["shares"].keys() >= {"products"}

@@ -1,10 +1,8 @@
 """Registries: entries are found and listed, names are unique, and only an entry has its name."""
 
 import ast
-import linecache
-import sys
+import re
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,15 +22,18 @@ from idaq.algos.entries import (
     default_algorithm,
     make_algorithm,
 )
-from idaq.algos.resolve import resolve
+from idaq.algos.focal import FocalConfig
 from idaq.config import from_dict, override, to_dict
-from idaq.envs import match_families
+from idaq.envs import FAMILIES, match_families
 from idaq.errors import IdaqError
+from idaq.judges.base import JUDGES
 from idaq.learners import bc, td3_bc
 from idaq.learners.base import LEARNERS, LearnerEntry
-from idaq.registry import PLACES, Derived, Registry, identity_of, registry_of
+from idaq.registry import PLACES, Derived, Registry, registry_of
+from idaq.runs.resolve import resolve
 from idaq.settings import RunConfig
 from tests import tiny
+from tests.fakes import Targets
 
 SOURCE = Path(idaq.__file__).parent
 
@@ -48,7 +49,7 @@ BUILT_IN = (Thing("one"), Thing("two"))
 
 
 def double(thing: Any, *_: object, **__: object) -> Thing:
-    return Thing(f"double {thing.name}")
+    return Thing(f"double-{thing.name}")
 
 
 SOURCE_THINGS: Registry[Thing] = Registry(
@@ -57,7 +58,7 @@ SOURCE_THINGS: Registry[Thing] = Registry(
     lambda thing: isinstance(thing, Thing),
     built_in=("tests.test_registry:BUILT_IN",),
 )
-DOUBLED = Derived(SOURCE_THINGS, double, "double ")
+DOUBLED = Derived(SOURCE_THINGS, double, "double-")
 
 
 @pytest.fixture
@@ -95,23 +96,23 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_entries_are_found_by_name(things: Registry[Thing]) -> None:
     assert things["one"] is BUILT_IN[0]
-    assert list(things) == ["double one", "double two", "one", "two"]
-    assert things["double two"] == Thing("double two")
+    assert list(things) == ["double-one", "double-two", "one", "two"]
+    assert things["double-two"] == Thing("double-two")
     assert "three" not in things
     assert things.get("three") is None
-    assert [things.is_built_in(name) for name in ("one", "double one")] == [True, False]
+    assert [things.is_built_in(name) for name in ("one", "double-one")] == [True, False]
 
 
 def test_a_near_miss_gets_a_suggestion(things: Registry[Thing]) -> None:
     with pytest.raises(IdaqError, match=r"no thing 'tow'\. Did you mean 'two'"):
         things.get_entry("tow")
-    with pytest.raises(IdaqError, match="Known: double one, double two, one, two"):
+    with pytest.raises(IdaqError, match="Known: double-one, double-two, one, two"):
         things.get_entry("zzz")
 
 
 def test_a_name_is_taken_once(things: Registry[Thing]) -> None:
     assert things.register(Thing("one")) == BUILT_IN[0], "the very same may come again"
-    for taken in (Thing("one", version=2), Thing("double one", make=1)):
+    for taken in (Thing("one", version=2), Thing("double-one", make=1)):
         with pytest.raises(IdaqError, match=f"a thing '{taken.name}' already"):
             things.register(taken)
     with pytest.raises(IdaqError, match="is no thing"):
@@ -138,7 +139,7 @@ def test_a_cell_may_run_again(things: Registry[Thing]) -> None:
 def test_a_name_that_another_registry_makes_is_taken() -> None:
     """An objective makes an algorithm of its name, and an uncertainty a method."""
     with OBJECTIVES.registered(), pytest.raises(IdaqError, match="an algorithm 'macaw' already"):
-        OBJECTIVES.register(replace(OBJECTIVES["focal"], name="macaw", label="x"))
+        OBJECTIVES.register(replace(OBJECTIVES["focal"], name="macaw", config=MacawsFocal))
     belief = replace(METHODS["belief"], name="idaq-mine")
     with (
         METHODS.registered(belief),
@@ -164,7 +165,7 @@ def test_installed_ones_are_loaded_when_they_are_asked_for(
     with pytest.raises(IdaqError, match=r"'four' \(package:four\) is no thing"):
         things.get_entry("four")
     with pytest.warns(UserWarning, match="'four'"):
-        assert list(things) == ["double one", "double two", "one", "two", "three"]
+        assert list(things) == ["double-one", "double-two", "one", "two", "three"]
 
 
 def test_one_broken_package_breaks_nothing_else(
@@ -216,7 +217,7 @@ def test_every_registry_describes_its_entries(kind: str) -> None:
 
 
 def test_register_finds_the_kind() -> None:
-    mine = LearnerEntry(**{**vars(bc.ENTRY), "name": "mine", "label": "MINE", "version": None})
+    mine = LearnerEntry(**{**vars(td3_bc.ENTRY), "name": "mine", "version": None, "config": Mine})
     with LEARNERS.registered():
         assert idaq.register(mine) is mine
         assert LEARNERS["mine"] is mine
@@ -225,57 +226,89 @@ def test_register_finds_the_kind() -> None:
         idaq.register(42)
 
 
-# --- Identity -------------------------------------------------------------------------------
+# --- What cannot be used --------------------------------------------------------------------
 
 
-def identity(make: Any) -> str:
-    return str(identity_of(Thing("x", make=make, version=None)))
+@pytest.mark.parametrize("kind", PLACES)
+def test_every_entry_that_comes_with_the_package_may_be_registered(kind: str) -> None:
+    registry = registry_of(kind)
+    for name in registry:
+        if registry.is_built_in(name):
+            with registry.registered():
+                assert registry.register(registry[name]) is registry[name]
 
 
-def test_identity_is_the_version_or_else_the_source() -> None:
-    assert identity_of(bc.ENTRY) == bc.ENTRY.version
-    assert identity(double).startswith("source ")
-    assert identity(double) == identity(Thing), "of one file"
-    assert identity(double) != identity(tiny.reward_of), "of another file"
+@pytest.mark.parametrize("name", ["a b/c", "a/b", "", 3, None, [], "-a", "..", "é", "a\n"])
+def test_a_name_is_plain(things: Registry[Thing], name: Any) -> None:
+    with pytest.raises(IdaqError, match=r"cannot be the name of a thing\. A name is made of"):
+        things.register(Thing(name))
 
 
-def test_files_that_a_package_imports_from_itself_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_version_is_a_whole_number(things: Registry[Thing]) -> None:
+    for version in ("1.0", "2", 1.0, True):
+        with pytest.raises(IdaqError, match=f"thing 'x' has the version {version!r}"):
+            things.register(Thing("x", version=version))  # type: ignore[arg-type]
+
+
+CONFIGURED: dict[str, Any] = {
+    "learner": lambda: LEARNERS["bc"],
+    "judge": lambda: JUDGES["ensemble"],
+    "objective": lambda: OBJECTIVES["focal"],
+    "algorithm": lambda: ALGORITHMS["macaw"],
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGURED)
+def test_an_entry_and_its_configuration_have_one_name(kind: str) -> None:
+    entry = CONFIGURED[kind]()
+    message = rf"The {kind} 'mism' has a configuration of kind '{entry.name}'\. Both must have"
+    with registry_of(kind).registered(), pytest.raises(IdaqError, match=message):
+        idaq.register(replace(entry, name="mism"))
+
+
+@dataclass(frozen=True)
+class Unrelated:
+    kind: str = "mism"
+
+
+@pytest.mark.parametrize("kind", CONFIGURED)
+@pytest.mark.parametrize("config", [dict, Unrelated, len])
+def test_a_configuration_is_a_dataclass_of_its_sort(kind: str, config: Any) -> None:
+    entry = replace(CONFIGURED[kind](), name="mism", config=config)
+    with registry_of(kind).registered(), pytest.raises(IdaqError, match=r"derived from `.*Config`"):
+        idaq.register(entry)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "changes", "message"),
+    [
+        ("uncertainty", "return", {"quantify": None}, "has None as its `quantify`"),
+        ("adaptation method", "posterior", {"make": None}, "has None as its `make`"),
+        ("learner", "bc", {"config": None}, "has None as its `config`"),
+        ("judge", "ensemble", {"name": "ensemble", "read": 3}, "has 3 as its `read`"),
+        ("search", "prior", {"first": None}, "has neither `first` nor `next`"),
+        ("search", "prior", {"first": 3}, "has 3 as its `first`"),
+        ("search", "prior", {"needs": {"embedding"}}, "cannot be hashed"),
+    ],
+)
+def test_what_an_entry_needs_is_there(
+    kind: str, name: str, changes: dict[str, Any], message: str
 ) -> None:
-    package = tmp_path / "my_parts"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "entry.py").write_text(
-        "import json\nfrom my_parts.loss import loss\n\ndef make():\n    return loss\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def now(loss: str) -> str:
-        (package / "loss.py").write_text(f"def loss():\n    return {loss}\n")
-        for name in ("my_parts.entry", "my_parts.loss", "my_parts"):
-            sys.modules.pop(name, None)
-        linecache.clearcache()
-        found = identity(import_module("my_parts.entry").make)
-        monkeypatch.delitem(sys.modules, "my_parts.entry")
-        return found
-
-    assert now("1") == now("1")
-    assert now("1") != now("10")
+    registry = registry_of(kind)
+    changes = {"name": "x"} | changes
+    with registry.registered(), pytest.raises(IdaqError, match=f"The {kind} '.*' {message}"):
+        idaq.register(replace(registry[name], **changes))
 
 
-def test_bound_arguments_are_part_of_the_source() -> None:
-    assert identity(partial(double)) == identity(double)
-    assert identity(partial(double, 1)) != identity(partial(double, 2))
-    assert identity(partial(double, first=1)) != identity(partial(double, second=1))
-    assert identity(partial(double, Thing)) != identity(partial(double, tiny.reward_of))
+def test_a_class_is_no_entry() -> None:
+    for thing in (Targets, Thing):
+        with pytest.raises(IdaqError, match=rf"Register an instance, `{thing.__name__}\(\)`"):
+            idaq.register(thing)
+    with pytest.raises(IdaqError, match=r"Register an instance, `Targets\(\)`"):
+        FAMILIES.register(Targets)  # type: ignore[arg-type]
 
 
-def test_what_is_idaqs_own_counts_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a comment in idaq does not make a user's run another one."""
-    before = identity(bc.update)
-    assert len({before, identity(bc.init), identity(td3_bc.update)}) == 3
-    monkeypatch.setattr("inspect.getsource", lambda part: "changed")
-    assert identity(bc.update) == before
+# --- Identity -------------------------------------------------------------------------------
 
 
 def test_a_component_from_outside_is_part_of_the_identity() -> None:
@@ -292,6 +325,11 @@ def test_a_component_from_outside_is_part_of_the_identity() -> None:
 @dataclass(frozen=True, kw_only=True)
 class Mine(td3_bc.Td3BcConfig):
     kind: Any = "mine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacawsFocal(FocalConfig):
+    kind: Any = "macaw"
 
 
 def test_another_loss_is_another_program() -> None:
@@ -316,15 +354,32 @@ EVERYWHERE = ("bench/experiments.py",)
 
 @pytest.mark.parametrize("name", ALLOWED)
 def test_nobody_else_spells_an_algorithms_name(name: str) -> None:
+    """Not even as a part of a string, nor in the page; modules' names and docstrings may."""
     assert name in ALGORITHMS
     allowed = (*ALLOWED[name], *EVERYWHERE)
-    for file in sorted(SOURCE.rglob("*.py")):
-        place = file.relative_to(SOURCE).as_posix()
-        if place.startswith(allowed):
-            continue
-        strings = {
-            node.value
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        assert name not in strings, place
+    word = re.compile(rf"(?<![\w.]){name}(?![\w.])")
+    files = [file for file in SOURCE.rglob("*") if file.suffix in (".py", ".js", ".css", ".html")]
+    assert {file.suffix for file in files} == {".py", ".js", ".css", ".html"}
+    for file in sorted(files):
+        place, text = file.relative_to(SOURCE).as_posix(), file.read_text(encoding="utf-8")
+        if not place.startswith(allowed):
+            strings = _strings(text) if file.suffix == ".py" else [text]
+            assert [each for each in strings if word.search(each)] == [], place
+
+
+def _strings(source: str) -> list[str]:
+    """The strings of a module, also those inside f-strings, without its docstrings."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]

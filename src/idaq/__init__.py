@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from idaq.algos.resolve import resolve
     from idaq.behaviour.collect import collect
     from idaq.config import override
     from idaq.envs import get_family
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from idaq.registry import register
     from idaq.runs.api import adapt_all, run_all, train_all
     from idaq.runs.directory import RunDir
+    from idaq.runs.resolve import resolve
     from idaq.runs.results import load_results
     from idaq.runs.run import Run
     from idaq.runs.train_stage import Seeds
@@ -34,7 +34,7 @@ _PLACES = {
     "open_dataset": "idaq.storage.dataset",
     "override": "idaq.config",
     "register": "idaq.registry",
-    "resolve": "idaq.algos.resolve",
+    "resolve": "idaq.runs.resolve",
     "run_all": "idaq.runs.api",
     "train_all": "idaq.runs.api",
 }

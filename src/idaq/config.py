@@ -5,9 +5,9 @@ the result, and read back strictly: an unknown or missing key is an error. A dat
 own values when it is made (`require`), wherever they come from.
 
 A field may hold one of several *components* (`Component`), told apart by their `kind`; a registry
-says which kinds there are. Saved files keep their form: a field that is newer than they are is left
-out while it has its default (`added`), a renamed one is saved under its first name, and one that
-has moved (`MOVED` of a class) is found in its first place as well.
+says which kinds there are. The form of saved files stays: a new field is not saved while it has its
+default (`added`), a renamed field is saved under its first name (`saved_as`), and a field that has
+moved is also found in its first place (`MOVED`).
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, TypeVar
 
 from idaq.errors import IdaqError
-from idaq.registry import registry_of
+from idaq.registry import check_entry, registry_of
 
 T = TypeVar("T")
 Json = dict[str, Any]  # an object, as files have it
@@ -30,15 +30,32 @@ MAX_SIZE = 100_000  # of layers and batches; anything larger is a typing error
 
 
 class Component:
-    """The base of interchangeable configurations: a field of one sort holds any kind of it.
+    """The base of interchangeable configurations, in two levels.
 
-    A subclass that is not a dataclass is a sort; it names the registry of its kinds, each of whose
-    entries has a `config`.
+    A direct subclass is a sort (`LearnerConfig`) and names a registry; its dataclass subclasses are
+    the kinds that a field of that sort may hold.
     """
 
     kind: str
     registry: ClassVar[str]
     default_kind: ClassVar[str | None] = None  # for saved files that name none
+
+
+def check_configured(sort: type[Component], kind: str, entry: Any) -> None:
+    """Refuse an entry whose configuration is not of that sort, or not of the entry's name."""
+    check_entry(kind, entry)
+    cls = entry.config
+    if not (isinstance(cls, type) and issubclass(cls, sort) and _is_kind(cls)):
+        raise IdaqError(
+            f"The configuration of the {kind} '{entry.name}' is {cls!r}.",
+            f"It must be a dataclass that is derived from `{sort.__name__}`.",
+        )
+    defaults = {field.name: field.default for field in dataclasses.fields(typing.cast(Any, cls))}
+    if defaults.get("kind") != entry.name:
+        raise IdaqError(
+            f"The {kind} '{entry.name}' has a configuration of kind {defaults.get('kind')!r}.",
+            "Both must have the same name.",
+        )
 
 
 def added(default: T) -> T:
@@ -136,6 +153,11 @@ def _override(config: Any, path: list[str], value: Any, full: str) -> Any:
     names = {_saved_name(f): f.name for f in dataclasses.fields(config)}
     names |= {name: name for name in names.values()}
     if path[0] not in names:
+        if path[0] == "objective" and isinstance(config, Component):
+            raise IdaqError(
+                f"There is no setting '{full}'.",
+                f"An objective is chosen as the algorithm: `algorithm={value}`.",
+            )
         close = get_close_matches(path[0], names, n=1)
         hint = f"Did you mean '{close[0]}'? " if close else ""
         raise IdaqError(

@@ -12,16 +12,15 @@ adaptation methods. An entry is found by its name, wherever it comes from:
 A name is written in its entry and nowhere else.
 """
 
-import hashlib
-import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from idaq.errors import IdaqError
@@ -41,6 +40,8 @@ E = TypeVar("E", bound=Entry)
 S = TypeVar("S", bound=Entry)
 T = TypeVar("T")
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
 PLACES = {  # where each kind's registry is, in the order in which they are offered an entry
     "learner": "idaq.learners.base:LEARNERS",
     "objective": "idaq.algos.entries:OBJECTIVES",
@@ -53,6 +54,52 @@ PLACES = {  # where each kind's registry is, in the order in which they are offe
 }
 
 
+def check_name(kind: str, name: object, pattern: re.Pattern[str] = NAME) -> None:
+    """Refuse what cannot be a name: names are typed in commands, and become names of files."""
+    if not isinstance(name, str) or not pattern.fullmatch(name):
+        may = "letters, digits, '-', '_' and '.'"
+        parts = "" if pattern is NAME else ", in parts that '/' separates"
+        raise IdaqError(
+            f"{name!r} cannot be the name of {_article(kind)}.",
+            f"A name is made of {may}{parts}, and begins with a letter or digit.",
+        )
+
+
+def check_version(kind: str, name: str, version: object) -> None:
+    """Refuse what cannot be read back from `run.json` as a version."""
+    if type(version) is not int:
+        raise IdaqError(
+            f"The {kind} '{name}' has the version {version!r}.",
+            "Give a whole number, and raise it whenever results change.",
+        )
+
+
+def check_hash(kind: str, name: str, *parts: object) -> None:
+    """Refuse what cannot be part of a compiled program."""
+    try:
+        hash(parts)
+    except TypeError as error:
+        raise IdaqError(
+            f"The {kind} '{name}' cannot be hashed ({error}).",
+            "Make it a frozen dataclass, and of values that can be hashed, such as tuples.",
+        ) from error
+
+
+def check_entry(kind: str, entry: Any) -> None:
+    """Refuse an entry that could not be used: one without the functions that it needs, say."""
+    check_name(kind, entry.name)
+    if entry.version is not None:
+        check_version(kind, entry.name, entry.version)
+    for field in fields(entry):
+        value, is_needed = getattr(entry, field.name), field.default is MISSING
+        if is_needed and field.name not in ("name", "label") and not callable(value):
+            raise IdaqError(
+                f"The {kind} '{entry.name}' has {value!r} as its `{field.name}`.",
+                f"{type(entry).__name__} says what `{field.name}` must be.",
+            )
+    check_hash(kind, entry.name, entry)
+
+
 class Registry(Mapping[str, E], Generic[E]):
     """Entries of one kind by name; a mapping, read-only except for `register`."""
 
@@ -62,6 +109,7 @@ class Registry(Mapping[str, E], Generic[E]):
         plural: str,
         accepts: Callable[[object], bool],
         *,
+        check: Callable[[str, Any], None] = check_entry,
         built_in: Iterable[str] = (),
         derived: str = "",
         feeds: str = "",
@@ -69,12 +117,14 @@ class Registry(Mapping[str, E], Generic[E]):
     ) -> None:
         """`built_in` holds places, "package.module:attribute", of one entry or several.
 
-        `accepts` tells an entry from other things. `derived` is the place of further entries, made
-        from another registry's (`Derived`); that one names this one's kind as what it `feeds`.
-        `listed_by` says where a user finds the names, if there are too many to list.
+        `accepts` tells an entry from other things, and `check` refuses one that cannot be used.
+        `derived` is the place of further entries, which are made from the entries of another
+        registry (`Derived`); that registry names this kind in `feeds`. `listed_by` says where a
+        user finds the names, if there are too many to list.
         """
         self.kind, self.group = kind, f"idaq.{plural}"
-        self.accepts, self._places, self._derived = accepts, tuple(built_in), derived
+        self.accepts, self._check = accepts, check
+        self._places, self._derived = tuple(built_in), derived
         self._feeds, self._listed_by = feeds, listed_by
         self._built_in: dict[str, E] | None = None
         self.added: dict[str, E] = {}
@@ -135,7 +185,8 @@ class Registry(Mapping[str, E], Generic[E]):
         predecessor are forgotten, also where only something that it calls has changed.
         """
         if not self.accepts(entry):
-            raise IdaqError(f"{entry!r} is no {self.kind}.", "See docs/architecture.md.")
+            raise _foreign(entry, f"no {self.kind}", "See docs/architecture.md.")
+        self._check(self.kind, entry)
         for entries in (self._shipped(), self.derived()):
             if entry.name in entries and entries[entry.name] != entry:
                 raise _taken(self.kind, entry.name)
@@ -183,7 +234,7 @@ class Registry(Mapping[str, E], Generic[E]):
                 f"cannot be loaded ({error!r}).",
                 "Repair the package that declares it, or uninstall it.",
             ) from error
-        if not self.accepts(entry) or entry.name != place.name:
+        if not self.accepts(entry) or getattr(entry, "name", None) != place.name:
             raise IdaqError(
                 f"The entry point '{place.name}' ({place.value}) is no {self.kind} of that name.",
                 f"Correct the package that declares it in the group '{self.group}'.",
@@ -198,7 +249,7 @@ class Derived(Mapping[str, E], Generic[E, S]):
         self._source, self._make, self._prefix = source, make, prefix
 
     def name_of(self, source_name: str) -> str:
-        """What the entry is called that is made from the one of that name."""
+        """The name of the entry that is made from the source entry of that name."""
         return self._prefix + source_name
 
     def built_in_names(self) -> tuple[str, ...]:
@@ -229,24 +280,11 @@ def register(entry: T) -> T:
         if registry.accepts(entry):
             known: T = registry.register(entry)
             return known
-    raise IdaqError(
-        f"{entry!r} is nothing that can be registered.",
+    raise _foreign(
+        entry,
+        "nothing that can be registered",
         "Register a task family, or an entry of one of the kinds in docs/architecture.md.",
     )
-
-
-def identity_of(entry: Any) -> int | str:
-    """What tells an entry from others of the same name: its version, or else its source.
-
-    The source is the whole file that defines it, and those of the same package that the file
-    imports, so that no change to what trains goes unnoticed. Parts that are idaq's own count by
-    name: idaq's versions say whether they have changed.
-    """
-    if entry.version is not None:
-        return int(entry.version)
-    parts = [part for part in vars(entry).values() if callable(part)]
-    sources = {source for part in parts for source in _sources(part)}
-    return "source " + hashlib.sha256("\n".join(sorted(sources)).encode()).hexdigest()[:16]
 
 
 @cache
@@ -256,62 +294,12 @@ def _entry_points(group: str) -> "tuple[EntryPoint, ...]":
     return tuple(entry_points(group=group))
 
 
-def _sources(part: Any) -> Iterator[str]:
-    """What identifies a class or function: its files, and the arguments that are bound to it."""
-    if isinstance(part, partial):
-        yield from _sources(part.func)
-        for name, value in (*enumerate(part.args), *part.keywords.items()):
-            yield f"{name}={getattr(value, '__qualname__', repr(value))}"
-            yield from _sources(value) if callable(value) else ()
-        return
-    module = inspect.getmodule(part)
-    if module is not None and _package(module) == "idaq":
-        yield f"{module.__name__}:{getattr(part, '__qualname__', part)}"
-        return
-    try:
-        if module is None:
-            yield inspect.getsource(part)
-        else:
-            yield inspect.getsource(module)
-            yield from map(_text, _own_modules(module) - {module})
-    except (OSError, TypeError):  # defined in a notebook, or without any source
-        try:
-            yield inspect.getsource(part)
-        except (OSError, TypeError) as error:
-            raise IdaqError(
-                f"The source of {part!r} cannot be read, so that it has no identity.",
-                "Give its entry a version, and raise it with every change.",
-            ) from error
-
-
-def _own_modules(module: ModuleType) -> set[ModuleType]:
-    """A module, and what it imports from its own package, directly or not."""
-    found, todo = {module}, [module]
-    while todo:
-        values = vars(todo.pop()).values()
-        imported = (v if isinstance(v, ModuleType) else _home(v) for v in values)
-        own = {each for each in imported if each and _package(each) == _package(module)}
-        todo += own - found
-        found |= own
-    return found
-
-
-def _text(module: ModuleType) -> str:
-    """A module's source; nothing where there is none, as of an empty file."""
-    try:
-        return inspect.getsource(module)
-    except (OSError, TypeError):
-        return ""
-
-
-def _home(thing: Any) -> ModuleType | None:
-    """The module that defines a class or function."""
-    is_code = inspect.isclass(thing) or inspect.isfunction(thing)
-    return sys.modules.get(thing.__module__) if is_code else None
-
-
-def _package(module: ModuleType) -> str:
-    return module.__name__.partition(".")[0]
+def _foreign(thing: object, what: str, remedy: str) -> IdaqError:
+    if isinstance(thing, type):
+        return IdaqError(
+            f"{thing.__name__} is a class.", f"Register an instance, `{thing.__name__}()`."
+        )
+    return IdaqError(f"{thing!r} is {what}.", remedy)
 
 
 def _taken(kind: str, name: str) -> IdaqError:

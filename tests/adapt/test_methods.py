@@ -1,5 +1,6 @@
 """Methods by name."""
 
+import re
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,8 +24,9 @@ from idaq.adapt.posterior import Belief, Posterior
 from idaq.adapt.search import SEARCHES
 from idaq.adapt.uncertainty import UNCERTAINTIES
 from idaq.algos.entries import ALGORITHMS, PAPER_METHODS
-from idaq.algos.resolve import resolve
 from idaq.errors import IdaqError
+from idaq.registry import Registry
+from idaq.runs.resolve import resolve
 from idaq.settings import AdaptConfig
 from tests import tiny
 from tests.fakes import ActsAsBelieved
@@ -219,3 +221,41 @@ def test_components_from_outside() -> None:
         found = components_of_method("idaq-mine", replace(config, iterate="mine"))
         assert found == {"uncertainty mine": uncertainty, "search mine": search}
         assert components_of_method("mine", config) == {"adaptation method mine": method}
+    judging = replace(METHODS["idaq-return"], name="mine", version=None)
+    with METHODS.registered(judging):
+        assert components_of_method("mine", config) == {"adaptation method mine": judging}
+
+
+@pytest.mark.parametrize(
+    ("registry", "name", "method"),
+    [
+        (METHODS, "posterior", "posterior"),
+        (UNCERTAINTIES, "return", "idaq-return"),
+        (SEARCHES, "farthest", "idaq-return"),
+        (SEARCHES, "posterior", "posterior"),
+        (METHODS, "idaq-return", "idaq-return"),
+    ],
+)
+def test_what_comes_with_the_package_counts_from_its_second_version_on(
+    registry: Registry[Any], name: str, method: str
+) -> None:
+    assert components_of_method(method, AdaptConfig()) == {}
+    newer = replace(registry[name], version=2)
+    with registry.registered(newer):
+        found = components_of_method(method, AdaptConfig())
+        assert found == {f"{registry.kind} {name}": newer}
+
+
+def test_an_uncertainty_that_reads_an_unknown_judge() -> None:
+    lost = replace(UNCERTAINTIES["return"], name="q", reads="nope")
+    message = (
+        "The uncertainty 'q' reads the judge 'nope', which is not registered. Register that judge, "
+        "or read one of these: ensemble."
+    )
+    with UNCERTAINTIES.registered(lost):
+        for algorithm in ("focal", "macaw"):
+            with pytest.raises(IdaqError, match=re.escape(message)):
+                check_method_of(algorithm, "idaq-q")
+        own = replace(ALGORITHMS["macaw"], name="mine", offers=frozenset({"nope"}))
+        with ALGORITHMS.registered(own):
+            check_method_of("mine", "idaq-q")

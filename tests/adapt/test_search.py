@@ -1,14 +1,19 @@
-"""`iterate="search"`: what counts as new, and what is run when nothing new is left."""
+"""Searches: what a wrong one returns is refused, and what `iterate="search"` counts as new."""
 
 from functools import cache
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from idaq.adapt.search import SEARCHES, SearchEntry, Searches, Tried
+from idaq.errors import IdaqError
 from idaq.settings import AdaptConfig
 from tests import fakes
 from tests.adapt.cases import OFFSETS
+from tests.tiny import keys
 
 # as many seeds, tasks and hypotheses as in the other tests, which compile the same shapes
 NUM_SEEDS, NUM_PRIOR = 3, 8
@@ -67,3 +72,36 @@ def test_alike_is_a_tenth_of_the_median_distance(apart: float, alike: bool) -> N
     members = {tuple(each) for each in np.asarray(prior, np.float32).tolist()}
     for rows in results.tolist():
         assert len({tuple(row) for row in rows} & members) == (4 if alike else NUM_PRIOR)
+
+
+# --- Searches from outside --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "returned"),
+    [
+        (lambda config, prior, key: prior[:2], r"an array of shape \[2, 2\]"),
+        (lambda config, prior, key: prior, r"an array of shape \[8, 2\]"),
+        (lambda config, prior, key: prior[:4, :1], r"an array of shape \[4, 1\]"),
+        (lambda config, prior, key: prior[0], r"an array of shape \[2\]"),
+        (lambda config, prior, key: None, "None"),
+    ],
+)
+def test_another_number_of_first_hypotheses_is_refused(first: Any, returned: str) -> None:
+    """Indices beyond the end would be clamped, and the last one tried again and again."""
+    changes: Any = {"num_reference_episodes": 8, "num_iterative_episodes": 1, "reference": "bad"}
+    options = AdaptConfig(episodes_per_hypothesis=2, **changes)
+    message = rf"'bad' returned {returned}, where \[4, 2\] is needed\. Return \[num_ref.*, latent"
+    with SEARCHES.registered(SearchEntry(name="bad", label="bad", first=first)):
+        searches = Searches.of(options)
+    with pytest.raises(IdaqError, match=message):
+        jax.vmap(lambda key: searches.first(options, jnp.asarray(ONE_AWAY), key))(keys(0, 1))
+
+
+def test_a_next_hypothesis_of_another_shape_is_refused() -> None:
+    bad = SearchEntry(name="bad", label="bad", next=lambda tried: jnp.zeros(3))
+    places = jnp.asarray(ONE_AWAY)
+    tried = Tried(places, places[0], places, places[:, 0] > 0, places[:, 0], places[0, 0])
+    message = r"of shape \[3\], where \[2\] is needed\. Return \[latent_dim\]"
+    with SEARCHES.registered(bad), pytest.raises(IdaqError, match=message):
+        Searches.of(AdaptConfig(iterate="bad")).next(tried)

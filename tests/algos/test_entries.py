@@ -21,10 +21,10 @@ from idaq.algos.entries import (
 from idaq.algos.focal import FocalConfig
 from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.op_cl import OpClConfig
-from idaq.algos.resolve import judge_kind, resolve, with_ensemble_size, without_judge
 from idaq.errors import IdaqError
 from idaq.learners import bc
 from idaq.learners.base import LEARNERS, AnyLearner, LearnerConfig, LearnerEntry
+from idaq.runs.resolve import judge_kind, resolve, with_ensemble_size, without_judge
 from tests import tiny
 
 PAPER, MACAWS = set(PAPER_METHODS), {"idaq-return", "fine-tuning", "expert-context"}
@@ -81,7 +81,7 @@ class TheirsConfig(MacawConfig):
 
 
 def test_what_a_configuration_is_made_of() -> None:
-    """Built-in parts are covered by the algorithm's version; others are named."""
+    """Built-in parts are covered by a built-in algorithm's version; others are named."""
     other: Any = replace(OBJECTIVES["focal"], name="other", config=OtherConfig, version=None)
     theirs: Any = replace(ALGORITHMS["macaw"], name="theirs", config=TheirsConfig)
     learner: Any = replace(bc.ENTRY, name="mine", config=_mine())
@@ -93,7 +93,8 @@ def test_what_a_configuration_is_made_of() -> None:
         LEARNERS.registered(learner),
     ):
         assert components_of(FocalConfig()) == {}
-        assert components_of(OtherConfig()) == {"objective other": other}
+        parts = {"objective other": other, "learner sac-brac": LEARNERS["sac-brac"]}
+        assert components_of(OtherConfig()) == parts
         assert components_of(TheirsConfig()) == {"algorithm theirs": theirs}
         both = OtherConfig(learner=_mine()())
         assert components_of(both) == {"objective other": other, "learner mine": learner}

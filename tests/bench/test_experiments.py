@@ -5,7 +5,6 @@ import re
 import pytest
 
 from idaq.algos.context_based import ContextConfig
-from idaq.algos.resolve import judge_kind
 from idaq.bench.cells import Cell, cell_of, make_cells
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, get_experiment, get_scale, row
 from idaq.bench.paper import table
@@ -13,6 +12,7 @@ from idaq.bench.published import number_of
 from idaq.errors import IdaqError
 from idaq.judges.ensemble import EnsembleConfig
 from idaq.runs.adapt_stage import RESULT_NAME
+from idaq.runs.resolve import judge_kind
 
 NAMES = [
     "quantifications",

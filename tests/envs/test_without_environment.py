@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from idaq.algos.resolve import resolve
 from idaq.behaviour.collect import collect
 from idaq.behaviour.config import behaviour_config
 from idaq.config import override
@@ -15,6 +14,7 @@ from idaq.envs import FAMILIES
 from idaq.envs.family import check_environment, is_family, is_jax_family, traits_of
 from idaq.errors import IdaqError
 from idaq.runs.api import adapt_all, run_all, train_all
+from idaq.runs.resolve import resolve
 from idaq.runs.train_stage import Seeds
 from idaq.storage.dataset import write_dataset
 from idaq.types import Spec

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from idaq.algos.resolve import resolve, with_ensemble_size
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
+from idaq.runs.resolve import resolve, with_ensemble_size
 from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig
 

@@ -7,11 +7,13 @@ fine-tuning where they were at the time. All were made by the code at commit 066
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from idaq.judges.base import JUDGES
 from idaq.report import figures
 from idaq.report.page import write_page
 from idaq.runs.results import load_results, thresholds
@@ -65,6 +67,19 @@ def test_a_finished_run_is_adapted_again(idaq: Program, before: Path) -> None:
         np.testing.assert_allclose(value, new[name], rtol=1e-4, atol=1e-4, err_msg=name)
     outcome = idaq("adapt", before, "--method", METHOD, "--resume", "--json")
     assert outcome.code == 0, "its results are those of the same options and version"
+
+
+@pytest.mark.parametrize("before", ["finished"], indirect=True)
+def test_a_run_of_the_first_version_of_a_part_is_refused_by_the_second(
+    idaq: Program, before: Path
+) -> None:
+    """Its `run.json` does not name the part."""
+    judge = replace(JUDGES["ensemble"], version=2)
+    with JUDGES.registered(judge):
+        outcome = idaq("adapt", before, "--method", METHOD, "--name", "again")
+    assert outcome.code == 2
+    message = " ".join(outcome.err.split())
+    assert "is of version 1 of 'judge ensemble'; this idaq has version 2" in message
 
 
 @pytest.mark.parametrize("before", ["killed"], indirect=True)

@@ -12,17 +12,23 @@ import pytest
 from idaq.adapt.methods import METHODS
 from idaq.adapt.posterior import Posterior
 from idaq.adapt.search import SEARCHES, SearchEntry, Searches, Tried
-from idaq.algos.resolve import resolve, without_judge
+from idaq.algos.entries import OBJECTIVES
+from idaq.algos.focal import FocalConfig
 from idaq.bench.speed.cases import cases
+from idaq.cli import main
 from idaq.config import override
+from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.judges import ensemble
 from idaq.judges.base import JUDGES
+from idaq.learners.base import LEARNERS
 from idaq.objectives import metric
 from idaq.report.page import write_page
 from idaq.runs.api import adapt_all, run_all
-from idaq.runs.labels import label_of_method
+from idaq.runs.labels import label_of_method, subject_of
+from idaq.runs.resolve import resolve, without_judge
 from idaq.runs.results import load_results
+from idaq.runs.run import Run
 from idaq.runs.train_stage import Seeds
 from idaq.settings import AdaptConfig, RunConfig
 from tests.fakes import Targets
@@ -93,8 +99,10 @@ def made(by: float, config: AdaptConfig, algorithm: Any) -> Silent:
     return Silent(config, algorithm, Searches.of(config))
 
 
-def test_a_method_from_outside_is_part_of_its_results(run: Path, tmp_path: Path) -> None:
-    entry = replace(METHODS["posterior"], name="mine", label="$Q_{RE}$", version=None)
+@pytest.mark.parametrize("base", ["posterior", METHOD])
+def test_a_method_from_outside_is_part_of_its_results(run: Path, tmp_path: Path, base: str) -> None:
+    """Also one that judges episodes, as those do that are made from uncertainties."""
+    entry = replace(METHODS[base], name="mine", label="$Q_{RE}$", version=None)
     for by in (1.0, 2.0):
         with METHODS.registered(replace(entry, make=partial(made, by))):
             if by == 1.0:
@@ -108,7 +116,55 @@ def test_a_method_from_outside_is_part_of_its_results(run: Path, tmp_path: Path)
                     adapt_all(run, "mine", family=MINE, resume=True)
 
 
+def test_too_few_hypotheses_are_a_mistake_of_the_users(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = SearchEntry(name="few", label="few", first=lambda config, prior, key: prior[:1])
+    command = ["adapt", str(run), "--method", METHOD, "--name", "few", "--reference", "few"]
+    with SEARCHES.registered(few), FAMILIES.registered(MINE):
+        assert main(command) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "The search 'few' returned an array of shape [1, " in message
+    assert not (run / "adapt" / "few").exists()
+
+
 # --- Judges, learners, families -------------------------------------------------------------------
+
+
+def test_a_run_is_of_the_versions_of_its_parts(run: Path) -> None:
+    """A built-in part is named from its second version on."""
+    config = Run.open(run, MINE).config
+    assert Run.open(run).identity.components == {}
+    learner: Any = LEARNERS[config.algorithm.learner.kind]  # type: ignore[attr-defined]
+    with LEARNERS.registered(replace(learner, version=2)):
+        message = f"of version 1 of 'learner {learner.name}'; this idaq has version 2"
+        with pytest.raises(IdaqError, match=message):
+            adapt_all(run, METHOD, family=MINE)
+
+
+def test_a_run_with_an_objective_from_outside_names_its_parts(tmp_path: Path) -> None:
+    """No version of idaq's covers them; labels leave them out."""
+    objective = replace(OBJECTIVES["focal"], name="mine", label="MINE", config=Mine, version=3)
+    place = tmp_path / "run"
+    with OBJECTIVES.registered(objective):
+        config = replace(small(), algorithm=Mine(**vars(small().algorithm) | {"kind": "mine"}))
+        options = {"methods": ["posterior"], "trajectories": 2, **QUIET}
+        run_all(place, MINE, config=config, **options)
+        identity = Run.open(place).identity
+        assert identity.components == {"learner td3-bc": 1, "objective mine": 3}
+        assert subject_of("mine", "expert", "mine", identity.components) == "mine, MINE"
+        with LEARNERS.registered(replace(LEARNERS["td3-bc"], version=2)):
+            with pytest.raises(IdaqError, match=r"version 1 of 'learner td3-bc'.* version 2"):
+                _ = Run.open(place, MINE).config
+            with pytest.raises(IdaqError, match="other"):
+                run_all(place, MINE, config=config, resume=True, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(FocalConfig):
+    """FOCAL's own under another name."""
+
+    kind: str = "mine"  # type: ignore[assignment]
 
 
 def test_the_default_methods_are_those_that_the_judge_can_serve(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
@@ -17,6 +16,7 @@ from idaq.runs import job as jobs_module
 from idaq.runs import train_stage
 from idaq.runs.directory import RunDir
 from idaq.runs.job import Finished, Job, run_jobs
+from idaq.runs.resolve import resolve
 from idaq.runs.run import Run
 from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,22 @@ import numpy as np
 import pytest
 
 from idaq.algos import entries
-from idaq.algos.resolve import resolve
 from idaq.behaviour.collect import collect
 from idaq.cli import main
 from idaq.config import override
 from idaq.engine import train
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
+from idaq.learners.base import LEARNERS
+from idaq.learners.td3_bc import Td3BcConfig
 from idaq.report.figures import write_figures
 from idaq.runs import adapt_stage, recipe, train_stage
 from idaq.runs import run as run_module
 from idaq.runs.api import adapt_all, run_all, train_all
 from idaq.runs.directory import RunDir
+from idaq.runs.identity import identities
 from idaq.runs.job import Finished, Job, run_jobs
+from idaq.runs.resolve import resolve
 from idaq.runs.results import load_results
 from idaq.runs.run import Run
 from idaq.runs.summary import summarise
@@ -169,6 +173,37 @@ def test_the_held_family_comes_before_a_registered_one(
     assert Run.open(whole).family is impostor
     assert Run.open(whole, MINE).family is MINE
     adapt_all(whole, "posterior", family=MINE, resume=True)
+
+
+def test_it_is_said_what_a_run_was_trained_with(whole: Path, tmp_path: Path) -> None:
+    learner: Any = replace(LEARNERS["td3-bc"], name="mine", version=None, config=MyLearner)
+
+    def run_of(name: str, components: dict[str, Any]) -> Path:
+        def change(manifest: dict[str, Any]) -> None:
+            manifest["identity"]["config"]["algorithm"]["learner"]["kind"] = "mine"
+            manifest["identity"]["components"] = components
+
+        return _changed(whole, tmp_path / name, change)
+
+    other = (
+        r"was trained with other source code of 'learner mine'\. Train again in another directory"
+    )
+    with LEARNERS.registered(learner):
+        (now,) = identities({"learner mine": learner}).values()
+        assert Run.open(run_of("same", {"learner mine": now}), MINE).config
+        for name, components, message in (
+            ("source", {"learner mine": "source ff61"}, f"{other}, or restore the file that"),
+            ("version", {"learner mine": 1}, other),
+            ("none", {}, "was trained with another 'learner mine'"),
+            ("more", {"learner mine": now, "judge x": 1}, "was trained with another 'judge x'"),
+        ):
+            with pytest.raises(IdaqError, match=message):
+                _ = Run.open(run_of(name, components), MINE).config
+
+
+@dataclass(frozen=True, kw_only=True)
+class MyLearner(Td3BcConfig):
+    kind: str = "mine"  # type: ignore[assignment]
 
 
 # --- Once -----------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ def test_bad_ranges_say_what_to_do(text: str, message: str) -> None:
 def test_bad_names_and_places_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"There is no check 'gap'. Did you mean evaluation-gap"):
         theory(check="gap")
+    with pytest.raises(ValueError, match=r"no check 'nope'\. `idaq theory` shows them all\.$"):
+        theory(check="nope")
     occupied = tmp_path / "file"
     occupied.write_text("")
     with pytest.raises(ValueError, match="Give a directory"):

@@ -17,7 +17,15 @@ from idaq.adapt.posterior import Belief, Posterior
 from idaq.adapt.search import SEARCHES, Searches
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import ALGORITHMS, BELIEF, EMBEDDING, GRADIENT_STEPS, AnyAlgorithm
+from idaq.algos.entries import (
+    ALGORITHMS,
+    BELIEF,
+    EMBEDDING,
+    FIRST_VERSION,
+    GRADIENT_STEPS,
+    AnyAlgorithm,
+    is_named,
+)
 from idaq.errors import IdaqError
 from idaq.judges.base import JUDGES
 from idaq.registry import Derived, Entry, Registry
@@ -151,15 +159,21 @@ def make_adapter(method: str, config: AdaptConfig, algorithm: Algorithm) -> Adap
 
 
 def components_of_method(method: str, config: AdaptConfig) -> dict[str, Entry]:
-    """The entries of a method, its uncertainty and its searches that are from elsewhere."""
+    """The entries, by "kind name", that results must name: a method, its uncertainty and searches.
+
+    As for algorithms, what comes with the package is named from its second version on. A method
+    that is made from an uncertainty is named by that.
+    """
     entry = METHODS.get_entry(method)
-    named: list[tuple[Registry[Any], str | None]] = [(METHODS, None if entry.judges else method)]
-    named += [(SEARCHES, config.reference), (SEARCHES, config.iterate)]
-    named.append((UNCERTAINTIES, entry.judges))
+    is_derived = method not in METHODS.added and method in METHODS.derived()
+    named = None if is_derived and entry.version == FIRST_VERSION else method
+    parts: list[tuple[Registry[Any], str | None]] = [(METHODS, named)]
+    parts += [(SEARCHES, config.reference), (SEARCHES, config.iterate)]
+    parts.append((UNCERTAINTIES, entry.judges))
     return {
         f"{registry.kind} {name}": registry[name]
-        for registry, name in named
-        if name is not None and not registry.is_built_in(name)
+        for registry, name in parts
+        if name is not None and is_named(registry, name)
     }
 
 
@@ -170,7 +184,14 @@ def methods_of(algorithm: str) -> tuple[str, ...]:
 
 def check_method_of(algorithm: str, method: str) -> None:
     """Refuse a name that is no method, or no method of the algorithm."""
-    METHODS.get_entry(method)
+    judges = METHODS.get_entry(method).judges
+    uncertainty = UNCERTAINTIES.get(judges) if judges else None
+    reads = uncertainty.reads if uncertainty else None
+    if reads and reads not in JUDGES and not _offers(ALGORITHMS.get_entry(algorithm), reads):
+        raise IdaqError(
+            f"The uncertainty '{judges}' reads the judge '{reads}', which is not registered.",
+            f"Register that judge, or read one of these: {', '.join(JUDGES)}.",
+        )
     if not _fits(algorithm, method):
         raise IdaqError(
             f"'{method}' is no method of the algorithm '{algorithm}'.",
@@ -188,7 +209,7 @@ def _offers(algorithm: AnyAlgorithm, need: str) -> bool:
 
 
 def missing_judge(method: str, algorithm: str, judge: str | None) -> str | None:
-    """The judge that a method needs and a run lacks: `judge` is the one that it trains."""
+    """The judge that a method needs and a run lacks; `judge` is the judge that the run trains."""
     there = {judge, *ALGORITHMS.get_entry(algorithm).offers}
     needs = METHODS.get_entry(method).needs - there
     return next((need for need in sorted(needs) if need in JUDGES), None)

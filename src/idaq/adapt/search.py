@@ -21,14 +21,14 @@ The searches here:
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from idaq.algos.entries import EMBEDDING
 from idaq.errors import IdaqError
-from idaq.registry import Registry
+from idaq.registry import Registry, check_entry
 from idaq.settings import AdaptConfig
 from idaq.types import Hypotheses, Hypothesis, Key, Mask, Places, Scalar, Vector
 
@@ -164,10 +164,27 @@ ENTRIES = (
     SearchEntry(name="search", label="far, then near", version=1, next=search),
 )
 
+
+def _check_search(kind: str, entry: SearchEntry) -> None:
+    check_entry(kind, entry)
+    given = {name: getattr(entry, name) for name in ("first", "next")}
+    if not any(given.values()):
+        raise IdaqError(
+            f"The search '{entry.name}' has neither `first` nor `next`.",
+            "Give one for each stage that it can serve.",
+        )
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise IdaqError(
+                f"The search '{entry.name}' has {function!r} as its `{name}`.", "Give a function."
+            )
+
+
 SEARCHES: Registry[SearchEntry] = Registry(
     "search",
     "searches",
     lambda entry: isinstance(entry, SearchEntry),
+    check=_check_search,
     built_in=("idaq.adapt.search:ENTRIES",),
 )
 
@@ -181,18 +198,34 @@ class Searches:
 
     @classmethod
     def of(cls, config: AdaptConfig) -> "Searches":
-        """Those that the options name, or an error where one is none for its stage."""
+        """The searches that the options name, or an error if one of them cannot serve its stage."""
         return cls(_able(config, "reference", "first"), _able(config, "iterate", "next"))
 
     def first(self, config: AdaptConfig, prior: Hypotheses, key: Key) -> Hypotheses:
         """The hypotheses of the reference stage, [num_reference_hypotheses, latent_dim]."""
         assert self.reference.first is not None, "checked when they were found"
-        return self.reference.first(config, prior, key)
+        found = self.reference.first(config, prior, key)
+        shape = (config.num_reference_hypotheses, *prior.shape[1:])
+        return _of_shape(self.reference, found, shape, "num_reference_hypotheses, latent_dim")
 
     def next(self, tried: Tried) -> Hypothesis:
         """The hypothesis of the next iterative episode, [latent_dim]."""
         assert self.iterate.next is not None, "checked when they were found"
-        return self.iterate.next(tried)
+        found = self.iterate.next(tried)
+        return _of_shape(self.iterate, found, tried.prior.shape[1:], "latent_dim")
+
+
+def _of_shape(entry: SearchEntry, found: Any, shape: tuple[int, ...], what: str) -> jax.Array:
+    """What a search returned, if it has that shape: JAX would silently read beyond its end."""
+    given = getattr(found, "shape", None)
+    if given != shape:
+        which = repr(found) if given is None else f"an array of shape {list(given)}"
+        raise IdaqError(
+            f"The search '{entry.name}' returned {which}, where {list(shape)} is needed.",
+            f"Return [{what}].",
+        )
+    result: jax.Array = found
+    return result
 
 
 def _able(config: AdaptConfig, option: str, stage: str) -> SearchEntry:

@@ -7,12 +7,13 @@ shared (`idaq.algos.context_based`). Every objective makes an algorithm of its o
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from idaq.algos.base import Algorithm
-from idaq.config import Component
+from idaq.config import Component, check_configured
 from idaq.objectives.base import Objective
-from idaq.registry import Entry, Registry, registry_of
+from idaq.registry import PLACES, Entry, Registry, registry_of
 from idaq.settings import AlgorithmConfig, RunConfig
 from idaq.types import Spec, Traits
 
@@ -29,6 +30,8 @@ PAPER_METHODS = (
 EMBEDDING = "embedding"  # hypotheses are points of a space whose origin means nothing
 GRADIENT_STEPS = "gradient steps"  # `idaq.adapt.fine_tuning.GradientAlgorithm`
 BELIEF = "belief"  # a hypothesis is a memory that is carried from step to step
+
+FIRST_VERSION = 1  # of what comes with the package: it goes without saying
 
 Preset = Callable[[str, Traits], RunConfig]
 Config = TypeVar("Config", bound=AlgorithmConfig)
@@ -106,6 +109,7 @@ OBJECTIVES: Registry[AnyObjective] = Registry(
     "objective",
     "objectives",
     lambda entry: isinstance(entry, ObjectiveEntry),
+    check=partial(check_configured, AlgorithmConfig),
     built_in=("idaq.algos.focal:ENTRY", "idaq.algos.op_cl:ENTRY"),
     feeds="algorithm",
 )
@@ -115,6 +119,7 @@ ALGORITHMS: Registry[AnyAlgorithm] = Registry(
     "algorithm",
     "algorithms",
     lambda entry: isinstance(entry, AlgorithmEntry),
+    check=partial(check_configured, AlgorithmConfig),
     built_in=("idaq.algos.macaw.entry:ENTRY", "idaq.algos.borel.entry:ENTRY"),
     derived="idaq.algos.context_based:OF_OBJECTIVES",
 )
@@ -136,18 +141,33 @@ def version_of(algorithm: str) -> int:
 
 
 def components_of(config: AlgorithmConfig) -> dict[str, Entry]:
-    """The entries, by "kind name", of all that trains and comes from outside the package.
+    """The entries, by "kind name", of all that trains and that a run must name.
 
-    What comes with the package is covered by the algorithm's version.
+    That is what comes from outside the package. The algorithm's version covers what comes with it;
+    but a part whose own version was raised is named as well, and so are all parts of an algorithm
+    from outside, as idaq's versions do not cover that.
     """
     objective = OBJECTIVES.get(config.kind)
     entry: Entry = objective or ALGORITHMS.get_entry(config.kind)
     registry: Registry[Any] = OBJECTIVES if objective else ALGORITHMS
-    found = {} if registry.is_built_in(config.kind) else {f"{registry.kind} {config.kind}": entry}
+    is_own = registry.is_built_in(config.kind)
+    found = {} if is_own else {f"{registry.kind} {config.kind}": entry}
     for part in _parts_of(config):
-        if not registry_of(part.registry).is_built_in(part.kind):
-            found[f"{part.registry} {part.kind}"] = registry_of(part.registry)[part.kind]
+        parts = registry_of(part.registry)
+        if not is_own or is_named(parts, part.kind):
+            found[f"{part.registry} {part.kind}"] = parts[part.kind]
     return found
+
+
+def is_named(registry: Registry[Any], name: str) -> bool:
+    """Whether what uses an entry names it: one from outside, or of a version other than 1."""
+    return not registry.is_built_in(name) or registry[name].version != FIRST_VERSION
+
+
+def comes_with_idaq(component: str) -> bool:
+    """Whether a component, "kind name", comes with the package."""
+    kind, _, name = component.rpartition(" ")
+    return kind in PLACES and registry_of(kind).is_built_in(name)
 
 
 def _parts_of(config: Any) -> Iterator[Component]:

@@ -20,7 +20,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from idaq.adapt.methods import judge_needed
-from idaq.algos.resolve import judge_kind, resolve, without_judge
 from idaq.behaviour.quality import shipped_fingerprint
 from idaq.bench import available
 from idaq.bench.choices import ScaleName
@@ -30,6 +29,7 @@ from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
+from idaq.runs.resolve import judge_kind, resolve, without_judge
 from idaq.settings import AdaptConfig, Quality, RunConfig, Split
 from idaq.storage.checked import read_object
 

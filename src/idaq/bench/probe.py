@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from idaq.adapt.idaq import quantile_threshold
 from idaq.adapt.methods import OF_UNCERTAINTIES, missing_judge
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty, view_of
-from idaq.algos.resolve import judge_kind
 from idaq.bench.status import probe_file
 from idaq.engine.rollout import Rollouts
 from idaq.runs.adapt_stage import adaptation_key, load_agent
+from idaq.runs.resolve import judge_kind
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.storage.dataset import Dataset

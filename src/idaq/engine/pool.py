@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
 from idaq.storage.scratch import Scratch, remove_abandoned, remove_when_abandoned
 from idaq.types import PyTree
-
-if TYPE_CHECKING:
-    pass
 
 Done = TypeVar("Done")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from idaq.envs.cheetah_vel import CheetahVel
-from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily, is_family
+from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily, check_family, is_family
 from idaq.envs.metaworld.sets import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.registry import Registry
@@ -20,6 +20,7 @@ FAMILIES: Registry[TaskFamily] = Registry(
     "task family",
     "families",
     is_family,
+    check=lambda _, family: check_family(family),
     built_in=("idaq.envs:BUILT_IN",),
     listed_by="`idaq list` shows them all.",
 )

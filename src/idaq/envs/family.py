@@ -8,6 +8,7 @@ A family may say what it is like (`traits`), so that presets, tables and setting
 guessed from its name. One with neither JAX functions nor a simulator can be trained on from logs.
 """
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
+from idaq.registry import NAME, check_hash, check_name, check_version
 from idaq.types import (
     Action,
     AnyArray,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 Info = dict[str, Any]  # what a simulator reports with every reset and step
 
+KIND = "task family"
+NAME_IN_PARTS = re.compile(rf"{NAME.pattern}(/{NAME.pattern})*")  # ml1/reach
+NEEDED = ("name", "version", "spec", "num_tasks", "task_params")
 MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
 
@@ -136,13 +141,46 @@ class ScriptedHostFamily(HostFamily, Protocol):
 
 
 def is_family(thing: object) -> bool:
-    """Whether something is a task family; one without an environment is, too."""
-    needed = ("name", "version", "spec", "num_tasks", "task_params")
-    return not isinstance(thing, type) and all(hasattr(thing, name) for name in needed)
+    """Whether something is meant as a task family: it has most of what one needs.
+
+    `check_family` says what it lacks.
+    """
+    return not isinstance(thing, type) and len(_lacking(thing)) < len(NEEDED) / 2
+
+
+def check_family(family: TaskFamily) -> None:
+    """Refuse a family that could not be used; one without an environment can be."""
+    if lacking := _lacking(family):
+        raise IdaqError(
+            f"A {type(family).__name__} is no {KIND}: it lacks "
+            f"{' and '.join(f'`{name}`' for name in lacking)}.",
+            "See docs/extending/family.md.",
+        )
+    check_name(KIND, family.name, NAME_IN_PARTS)
+    check_version(KIND, family.name, family.version)
+    spec: object = family.spec
+    if not isinstance(spec, Spec):
+        raise IdaqError(
+            f"The {KIND} '{family.name}' has no usable `spec`: it is {spec!r}.",
+            "Make it an `idaq.types.Spec`.",
+        )
+    if not len(spec.action_low) == len(spec.action_high) == spec.action_dim:
+        raise IdaqError(
+            f"The {KIND} '{family.name}' has {len(spec.action_low)} lower and "
+            f"{len(spec.action_high)} upper bounds of actions of {spec.action_dim} dimensions.",
+            "Give one of each per dimension.",
+        )
+    check_hash(KIND, family.name, family, spec)
+
+
+def _lacking(thing: object) -> list[str]:
+    """What a task family needs and is not there; properties of its class are not computed."""
+    return [name for name in NEEDED if not (hasattr(type(thing), name) or hasattr(thing, name))]
 
 
 def traits_of(family: TaskFamily) -> Traits:
     """What a family is like: what it says itself (its `traits`), and what can be seen of it."""
+    check_family(family)  # whatever works with one asks this first
     said: Traits = getattr(family, "traits", Traits())
     return replace(
         said,

@@ -7,11 +7,12 @@ its learner by `kind`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 
-from idaq.config import Component
+from idaq.config import Component, check_configured
 from idaq.registry import Registry
 from idaq.types import (
     Action,
@@ -81,6 +82,7 @@ LEARNERS: Registry[AnyLearner] = Registry(
     "learner",
     "learners",
     lambda entry: isinstance(entry, LearnerEntry),
+    check=partial(check_configured, LearnerConfig),
     built_in=(
         "idaq.learners.sac_brac:ENTRY",
         "idaq.learners.td3_bc:ENTRY",

@@ -15,7 +15,6 @@ from idaq.adapt.methods import (
     make_adapter,
     missing_judge,
 )
-from idaq.algos.resolve import judge_kind
 from idaq.config import Json, to_dict
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
@@ -23,7 +22,9 @@ from idaq.engine.pool import WorkerPool
 from idaq.engine.rollout import Rollouts, make_rollouts
 from idaq.errors import IdaqError
 from idaq.judges.base import JudgeConfig
-from idaq.runs.recipe import identities
+from idaq.runs.identity import identities
+from idaq.runs.own_code import check_own_code
+from idaq.runs.resolve import judge_kind
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
 from idaq.settings import AdaptConfig, RunConfig
@@ -82,6 +83,7 @@ def adaptation_identity(method: str, config: AdaptConfig, adapter: Adapter) -> J
 
 def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> None:
     """Refuse what can be known to be wrong before an episode is run."""
+    check_own_code()
     check_method_of(run.config.algorithm.kind, method)
     check_models(method, run.config)
     if not RESULT_NAME.fullmatch(name) or (name != method and name in METHODS):

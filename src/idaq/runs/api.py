@@ -7,7 +7,6 @@ has to be given as an object; a run of a registered one finds it by name.
 from collections.abc import Sequence
 from pathlib import Path
 
-from idaq.algos.resolve import resolve
 from idaq.config import Json
 from idaq.engine.device import find_device
 from idaq.engine.pool import WorkerPool
@@ -18,6 +17,7 @@ from idaq.runs.adapt_stage import adapt, rollouts_of
 from idaq.runs.directory import RunDir
 from idaq.runs.job import Job, Say, run_jobs
 from idaq.runs.recipe import Recipe
+from idaq.runs.resolve import resolve
 from idaq.runs.run import Run, RunPlace, check_dataset_family
 from idaq.runs.summary import summarise
 from idaq.runs.train_stage import Seeds, train

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from idaq.adapt.methods import METHODS, check_method_of, judge_needed, missing_judge
 from idaq.algos.entries import ALGORITHMS
-from idaq.algos.resolve import judge_kind, without_judge
 from idaq.behaviour.collect import check_collection, generator
 from idaq.behaviour.quality import find_loggers
 from idaq.config import Json
@@ -23,6 +22,7 @@ from idaq.runs.adapt_stage import adapt, check_models, rollouts_of
 from idaq.runs.collect_stage import collect
 from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
+from idaq.runs.resolve import judge_kind, without_judge
 from idaq.runs.run import Run
 from idaq.runs.schedule import run_overlapping
 from idaq.runs.summary import summarise

@@ -1,6 +1,5 @@
 """What a run is to be, before it has a directory."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,9 +8,9 @@ from idaq.adapt.search import Searches
 from idaq.algos.base import Algorithm
 from idaq.algos.entries import ALGORITHMS, components_of, make_algorithm, version_of
 from idaq.config import to_dict
-from idaq.envs.family import TaskFamily, reward_function
+from idaq.envs.family import TaskFamily, check_family, reward_function
 from idaq.errors import IdaqError
-from idaq.registry import identity_of
+from idaq.runs.identity import identities
 from idaq.runs.manifest import Identity
 from idaq.runs.own_code import check_own_code
 from idaq.settings import RunConfig, Split
@@ -48,6 +47,7 @@ class Recipe:
     def check(self) -> None:
         """Refuse what can be known to be wrong before an update is done."""
         check_own_code()
+        check_family(self.family)
         Searches.of(self.config.adapt)
         last_phase, num_updates = self.algorithm.phases[-1][0], self.config.train.num_updates
         if last_phase >= num_updates:
@@ -63,8 +63,3 @@ class Recipe:
                 f"'{self.family.name}' cannot compute the rewards of other tasks' transitions.",
                 "Train with `algorithm.relabel=False`.",
             )
-
-
-def identities(components: Mapping[str, Any]) -> dict[str, int | str]:
-    """What tells each component from others of the same name."""
-    return {name: identity_of(entry) for name, entry in sorted(components.items())}

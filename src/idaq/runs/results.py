@@ -23,6 +23,11 @@ def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
     """The raw arrays of one seed, [tasks, ...]."""
     directory = run.directory if isinstance(run, Run) else RunDir(run)
     file = directory.result_file(name, seed)
+    if not file.exists():
+        raise IdaqError(
+            f"There are no results '{name}' of seed {seed} in '{directory.path}'.",
+            _instead(directory, name),
+        )
     try:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             results = dict(arrays)
@@ -32,6 +37,13 @@ def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
     if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
         raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
     return results
+
+
+def _instead(directory: RunDir, name: str) -> str:
+    """Which results there are: of other seeds, or else under other names."""
+    seeds = sorted(file.stem for file in directory.adapt(name).glob("seed-*.npz"))
+    there = ", ".join(seeds or directory.adapt_names())
+    return f"There are: {there}." if there else "Adapt its agents first."
 
 
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:

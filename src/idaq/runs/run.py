@@ -11,15 +11,22 @@ from functools import cached_property
 from pathlib import Path
 
 from idaq.algos.base import Algorithm
-from idaq.algos.entries import components_of, make_algorithm, version_of
+from idaq.algos.entries import (
+    FIRST_VERSION,
+    comes_with_idaq,
+    components_of,
+    make_algorithm,
+    version_of,
+)
 from idaq.config import from_dict
 from idaq.engine.provenance import find_provenance
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, split_tasks, validation_split
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
+from idaq.runs.identity import identities
 from idaq.runs.manifest import Identity, Manifest, parse_manifest, read_checked, read_manifest
-from idaq.runs.recipe import Recipe, identities
+from idaq.runs.recipe import Recipe
 from idaq.settings import RunConfig
 from idaq.storage.atomic import write_json
 from idaq.storage.checked import REMEDY, read_json, read_object
@@ -140,11 +147,20 @@ class Run:
             )
 
     def _check_version(self, name: str, before: int | str | None, now: int | str | None) -> None:
-        if before != now:
-            raise IdaqError(
-                f"'{self.path}' is of version {before} of '{name}'; this idaq has version {now}.",
-                "Train again in another directory, or use the idaq that trained it.",
-            )
+        if comes_with_idaq(name):  # and is not named in its first version
+            before, now = before or FIRST_VERSION, now or FIRST_VERSION
+        if before == now:
+            return
+        if before is None or now is None:
+            problem, instead = f"was trained with another '{name}'.", "use the code that trained it"
+        elif isinstance(before, str) or isinstance(now, str):
+            problem = f"was trained with other source code of '{name}'."
+            instead = "restore the file that defines it"
+        else:
+            problem = f"is of version {before} of '{name}'; this idaq has version {now}."
+            instead = "use the idaq that trained it"
+        remedy = f"Train again in another directory, or {instead}."
+        raise IdaqError(f"'{self.path}' {problem}", remedy)
 
     # --- Its seeds --------------------------------------------------------------------------
 

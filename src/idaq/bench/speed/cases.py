@@ -1,8 +1,8 @@
 """The cases of `idaq bench speed`.
 
-They are those that the algorithms' entries name, also the entries from outside the package; and of
-what else came from outside, the default algorithm with every learner, beside every judge and on
-every family.
+They are the cases that the algorithms' entries name, built in or not. Other parts from outside are
+measured with the default algorithm: it is run with each such learner, beside each such judge and on
+each such family.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from idaq.algos.entries import (
     default_algorithm,
     label_of,
 )
-from idaq.algos.resolve import resolve, without_judge
 from idaq.config import override
 from idaq.envs import FAMILIES, get_family
 from idaq.envs.family import traits_of
 from idaq.errors import IdaqError
 from idaq.judges.base import JUDGES
 from idaq.learners.base import LEARNERS
+from idaq.runs.resolve import resolve, without_judge
 from idaq.settings import AlgorithmConfig
 from idaq.types import Spec
 

@@ -19,7 +19,6 @@ from idaq.algos.data import EpisodeIndex, SharedData, TrainData, plain_seed
 from idaq.algos.entries import (
     make_algorithm,
 )
-from idaq.algos.resolve import resolve
 from idaq.behaviour.config import behaviour_config
 from idaq.behaviour.replay import Replay, empty_replay
 from idaq.behaviour.sac import Sac
@@ -33,6 +32,7 @@ from idaq.engine.provenance import library_versions
 from idaq.engine.rollout import make_rollouts
 from idaq.engine.train import new_state, one_seed, run_updates
 from idaq.envs import get_family
+from idaq.runs.resolve import resolve
 from idaq.settings import AdaptConfig
 from idaq.types import Spec, Transition
 
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 def measure(num_updates: int) -> Json:
     """All figures as plain values."""
     device = jax.devices()[0]
-    learners = [row for case in cases() for row in _measure_case(case, num_updates)]
+    learners = [row for case in cases() for row in measure_case(case, num_updates)]
     with_models = next(row for row in learners if row["name"].endswith(MODELS))
     alone = with_models["name"].removesuffix(MODELS)
     without = next(row for row in learners if row["name"] == alone)
@@ -72,7 +72,7 @@ def measure(num_updates: int) -> Json:
     }
 
 
-def _measure_case(case: Case, num_updates: int) -> list[Json]:
+def measure_case(case: Case, num_updates: int) -> list[Json]:
     """One row per phase of the algorithm."""
     phases = [algorithm for _, algorithm in make_algorithm(case.config, case.spec).phases]
     return [

@@ -69,8 +69,9 @@ def run_checks(
     chosen = check_names() if names is None else list(names)
     for name in chosen:
         if name not in CHECKS:
-            near = get_close_matches(name, CHECKS, n=3, cutoff=0.3) or check_names()
-            raise IdaqError(f"There is no check '{name}'.", f"Did you mean {' or '.join(near)}?")
+            near = get_close_matches(name, CHECKS, n=3, cutoff=0.3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "`idaq theory` shows them all."
+            raise IdaqError(f"There is no check '{name}'.", hint)
     settings = Settings(
         v_range=v_range, num_families=num_families, num_datasets=num_datasets, seed=seed
     )
