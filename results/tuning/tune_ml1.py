@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from idaq.algos.resolve import resolve, without_judge
 from idaq.behaviour.collect import collect
 from idaq.config import override
 from idaq.engine.pool import WorkerPool
 from idaq.envs import get_family
 from idaq.runs.adapt_stage import adapt, rollouts_of
 from idaq.runs.api import train_all
+from idaq.runs.resolve import resolve, without_judge
 from idaq.runs.run import Run
 from idaq.runs.summary import summarise
 from idaq.runs.train_stage import Seeds

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from idaq.algos.resolve import resolve
 from idaq.config import override
 from idaq.envs import get_family
 from idaq.runs.api import adapt_all, run_all
 from idaq.runs.directory import RunDir
+from idaq.runs.resolve import resolve
 from idaq.runs.train_stage import Seeds
 
 SEEDS = Seeds(count=4, first=100)

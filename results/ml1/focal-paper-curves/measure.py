@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.adapt.methods import make_adapter
-from idaq.algos.resolve import resolve
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
 from idaq.engine.pool import WorkerPool
@@ -23,6 +22,7 @@ from idaq.envs import get_family
 from idaq.runs.adapt_stage import adaptation_key, load_agent, rollouts_of
 from idaq.runs.collect_stage import collect
 from idaq.runs.job import Job
+from idaq.runs.resolve import resolve
 from idaq.runs.train_stage import Seeds, train
 
 NUM_TASKS = 10  # of the training tasks
