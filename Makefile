@@ -27,10 +27,11 @@ chromium:
 	    chromium fonts-dejavu-core >/dev/null; } || \
 	  echo "no chromium, and it cannot be installed here: the tests of the page will be skipped"
 
-# Most of the suite's time is compilation of small programs, which XLA's older emitters do in half
-# the time. `make test-slow` and a plain pytest compile as the program does.
+# Most of the suite's time is compilation of small programs that run once, so it compiles with XLA's
+# older emitters and hardly optimises. `make test-slow` and a plain pytest compile as idaq does.
+QUICK_TO_COMPILE := --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0
 test: $(INSTALLED) chromium  ## the test suite
-	XLA_FLAGS="$(XLA_FLAGS) --xla_cpu_use_fusion_emitters=false" $(BIN)/python -m pytest \
+	XLA_FLAGS="$(XLA_FLAGS) $(QUICK_TO_COMPILE)" $(BIN)/python -m pytest \
 	  -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test-slow: $(INSTALLED) chromium  ## the longer learning and fault tests

@@ -38,6 +38,7 @@ ROOMS = {  # a source below src/idaq, then its tests: directories and files
 LEAST_SHARE = 0.9
 SLOWER, LEAST_SECONDS = 3.0, 60.0  # time limit: times as long as without a mutant, and at least
 NO_TESTS = 5  # pytest's exit code
+QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 Drawn = list[tuple[str, Mutant]]
 
 
@@ -98,7 +99,7 @@ class Copy:
             "PYTHONPATH": str(self._src),
             "PYTHONDONTWRITEBYTECODE": "1",
             "IDAQ_TEST_CACHE": str(place / "cache"),
-            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}",
         }
         shutil.copytree(ROOT / "src", self._src, ignore=shutil.ignore_patterns("__pycache__"))
 
