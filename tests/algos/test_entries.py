@@ -70,6 +70,12 @@ def test_what_is_measured() -> None:
     ]
 
 
+def test_what_cases_of_one_algorithm_are_called() -> None:
+    """By their learners, where presets of one algorithm have several."""
+    labels = [case.label for case in ALGORITHMS["focal"].speed_cases]
+    assert labels == ["", "", "", "cloning", "TD3+BC"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OtherConfig(FocalConfig):
     kind: Any = "other"

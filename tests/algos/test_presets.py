@@ -140,6 +140,11 @@ def test_macaws_presets(
     assert config.discount == (0.9 if is_default and traits is JAX else 0.99)
 
 
+@pytest.mark.parametrize(("horizon", "given"), [(20, 13), (255, 2), (256, 1), (500, 1)])
+def test_macaw_is_given_whole_episodes_of_256_transitions(horizon: int, given: int) -> None:
+    assert of_baseline("macaw", "default", Traits(horizon=horizon))[2] == given
+
+
 @pytest.mark.parametrize(
     ("preset", "traits", "memory", "phases", "sequence", "decoded", "learner"),
     [
