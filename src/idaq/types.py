@@ -56,7 +56,7 @@ class Traits:
     rewards_differ: bool = True  # between tasks
     dynamics_differ: bool = False
     behaviour: tuple[str, ...] = ()  # settings that train its behaviour policies, name=value
-    policies_of: str = ""  # a family of the same tasks whose behaviour policies log its data
+    policies_of: str = ""  # a family of like tasks whose behaviour policies log its data
     horizon: int = 0
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from idaq.behaviour.sac import Sac, SacConfig
 from idaq.config import Json, from_dict, to_dict
+from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
@@ -131,12 +132,21 @@ class Ladder:
 
 
 def conditions(family: TaskFamily) -> NDArray[np.float32]:
-    """What a behaviour policy is told of every task: its parameters, standardised, [tasks, n]."""
-    params = family.task_params.reshape(family.num_tasks, -1).astype(np.float64)
-    std = np.maximum(params.std(axis=0), CONDITION_STD_FLOOR)
-    varies = params.std(axis=0) > CONDITION_STD_FLOOR
-    standardised = np.where(varies, (params - params.mean(axis=0)) / std, 0.0)
+    """What a behaviour policy is told of every task: its parameters, standardised, [tasks, n].
+
+    They are standardised as the tasks were that the policy was trained on.
+    """
+    policies_of = traits_of(family).policies_of
+    trained_on = get_family(policies_of) if policies_of else family
+    params, known = _params(family), _params(trained_on)
+    std = np.maximum(known.std(axis=0), CONDITION_STD_FLOOR)
+    varies = known.std(axis=0) > CONDITION_STD_FLOOR
+    standardised = np.where(varies, (params - known.mean(axis=0)) / std, 0.0)
     return standardised.astype(np.float32)
+
+
+def _params(family: TaskFamily) -> NDArray[np.float64]:
+    return family.task_params.reshape(family.num_tasks, -1).astype(np.float64)
 
 
 def load_ladder(path: Path, family: TaskFamily) -> Ladder:

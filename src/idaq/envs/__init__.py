@@ -4,7 +4,17 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from idaq.envs.cheetah_vel import CheetahVel
-from idaq.envs.family import JaxFamily, ScriptedHostFamily, TaskFamily, check_family, is_family
+from idaq.envs.family import (
+    DRAW_SIGN,
+    KIND,
+    JaxFamily,
+    ScriptedHostFamily,
+    TaskFamily,
+    check_family,
+    check_seed,
+    is_family,
+    is_redrawable,
+)
 from idaq.envs.metaworld.sets import ml1_families
 from idaq.envs.point_robot import PointRobot
 from idaq.registry import Registry
@@ -16,8 +26,34 @@ CHEETAH_VEL = CheetahVel()
 ML1_FAMILIES: dict[str, ScriptedHostFamily] = {family.name: family for family in ml1_families()}
 BUILT_IN = (*POINT_FAMILIES.values(), CHEETAH_VEL, *ML1_FAMILIES.values())
 
-FAMILIES: Registry[TaskFamily] = Registry(
-    "task family",
+
+class Families(Registry[TaskFamily]):
+    """The families, and other draws of their tasks: `NAME@7`."""
+
+    def __getitem__(self, name: str) -> TaskFamily:
+        base, sign, draw = name.partition(DRAW_SIGN)
+        if not sign or name in self.added:
+            return super().__getitem__(name)
+        family = super().__getitem__(base)
+        if not is_redrawable(family) or not (draw.isascii() and draw.isdigit()):
+            raise KeyError(name)
+        check_seed(int(draw))
+        return family.redrawn(int(draw))
+
+    def is_built_in(self, name: str) -> bool:
+        return super().is_built_in(name.partition(DRAW_SIGN)[0])
+
+    def _remedy(self, name: str) -> str:
+        base, sign, _ = name.partition(DRAW_SIGN)
+        if not sign or base not in self:
+            return super()._remedy(base)
+        if not is_redrawable(self[base]):
+            return f"'{base}' has no other draws of its tasks."
+        return f"Give a whole number after '{DRAW_SIGN}': a draw of the tasks of '{base}'."
+
+
+FAMILIES = Families(
+    KIND,
     "families",
     is_family,
     check=lambda _, family: check_family(family),

@@ -1,6 +1,7 @@
 """Cheetah-Vel (Appendix D): MuJoCo's HalfCheetah is to run at a velocity that it is not told.
 
-The tasks differ in the target velocity alone: 100 of them, one seeded draw from [0, 3] m/s. The
+The tasks differ in the target velocity alone: 100 of them, one seeded draw from [0, 3] m/s (and
+another one for `cheetah-vel@7`). The
 reward is minus the distance to the target velocity, minus 0.05 times the squared action. The body,
 its 17-dimensional observation and the random start are those of Gymnasium's `HalfCheetah-v5`; an
 episode is cut off after 200 steps and never ends by itself.
@@ -12,7 +13,7 @@ of the time. What is left out is `mj_rnePostConstraint`, whose contact forces no
 This file needs MuJoCo (the extra `idaq[mujoco]`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.resources import as_file, files
 from typing import Any
@@ -21,7 +22,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.envs.family import Info
+from idaq.envs.family import Info, name_of_draw
 from idaq.errors import IdaqError
 from idaq.types import Spec, Traits
 
@@ -37,9 +38,10 @@ START_NOISE = 0.1
 CAMERA, FRAME_SIZE = "track", 320  # the model's own camera, which follows it; pixels of a side
 
 
-def target_velocities() -> NDArray[np.float32]:
+def target_velocities(draw: int | None = None) -> NDArray[np.float32]:
     """In metres per second, [100]."""
-    drawn = np.random.default_rng(TASK_SEED).uniform(0.0, MAX_VELOCITY, NUM_TASKS)
+    seed = TASK_SEED if draw is None else draw
+    drawn = np.random.default_rng(seed).uniform(0.0, MAX_VELOCITY, NUM_TASKS)
     return drawn.astype(np.float32)
 
 
@@ -47,8 +49,15 @@ def target_velocities() -> NDArray[np.float32]:
 class CheetahVel:
     """The family. It has no scripted expert: its behaviour policies are learned."""
 
-    name: str = NAME
+    draw: int | None = None  # of the velocities
     version: int = 1
+
+    @property
+    def name(self) -> str:
+        return name_of_draw(NAME, self.draw)
+
+    def redrawn(self, draw: int) -> "CheetahVel":
+        return replace(self, draw=draw)
 
     @property
     def spec(self) -> Spec:
@@ -62,7 +71,7 @@ class CheetahVel:
 
     @property
     def traits(self) -> Traits:
-        return Traits(group="cheetah")
+        return Traits(group="cheetah", policies_of="" if self.draw is None else NAME)
 
     @property
     def num_tasks(self) -> int:
@@ -70,13 +79,13 @@ class CheetahVel:
 
     @property
     def task_params(self) -> NDArray[np.float32]:
-        return target_velocities()[:, None]
+        return target_velocities(self.draw)[:, None]
 
     def check_simulator(self) -> None:
         _mujoco()
 
     def make_env(self, render_mode: str | None = None) -> "CheetahVelEnv":
-        return CheetahVelEnv(render_mode)
+        return CheetahVelEnv(render_mode, self.draw)
 
 
 class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
@@ -84,7 +93,7 @@ class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
 
-    def __init__(self, render_mode: str | None = None) -> None:
+    def __init__(self, render_mode: str | None = None, draw: int | None = None) -> None:
         mujoco = _mujoco()
         self._model = _load_model(mujoco)
         self._data = mujoco.MjData(self._model)
@@ -93,7 +102,7 @@ class CheetahVelEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         # Views: MuJoCo keeps writing to the same memory.
         self._qpos, self._qvel, self._ctrl = self._data.qpos, self._data.qvel, self._data.ctrl
         self._seconds_per_step = self._model.opt.timestep * FRAME_SKIP
-        self._targets = target_velocities().astype(np.float64).tolist()
+        self._targets = target_velocities(draw).astype(np.float64).tolist()
         self._target, self._num_steps = 0.0, 0
         self.render_mode = render_mode
         self._renderer: Any = None

@@ -4,6 +4,10 @@ A family is a named set of tasks with one observation space, one action space an
 Its functions take a task by *index*; `task_params`, what differs between the tasks, is metadata
 for datasets and figures and is never read by an agent, an adapter or the meta-test loop.
 
+A family whose tasks are drawn at random may offer other draws (`redrawn`): other goals of the same
+kind, so that what was tuned on one draw is tested on tasks that nobody has seen. `NAME@7` is the
+family NAME with the tasks of draw 7.
+
 A family may say what it is like (`traits`), so that presets, tables and settings fit it; nothing is
 guessed from its name. One with neither JAX functions nor a simulator can be trained on from logs.
 """
@@ -38,7 +42,8 @@ if TYPE_CHECKING:
 Info = dict[str, Any]  # what a simulator reports with every reset and step
 
 KIND = "task family"
-NAME_IN_PARTS = re.compile(rf"{NAME.pattern}(/{NAME.pattern})*")  # ml1/reach
+DRAW_SIGN = "@"
+NAME_IN_PARTS = re.compile(rf"{NAME.pattern}(/{NAME.pattern})*({DRAW_SIGN}\d+)?")  # ml1/reach@7
 NEEDED = ("name", "version", "spec", "num_tasks", "task_params")
 MAX_SEED = 2**32 - 1
 TRAIN_SHARE = 0.8  # of the tasks are for meta-training, the others for meta-testing
@@ -76,6 +81,14 @@ class TaskFamily(Protocol):
         ...
 
     def __hash__(self) -> int: ...
+
+
+class RedrawableFamily(TaskFamily, Protocol):
+    """A family whose tasks are one draw of many."""
+
+    def redrawn(self, draw: int) -> TaskFamily:
+        """The family with the tasks of another draw, named `NAME@draw`."""
+        ...
 
 
 class JaxFamily(TaskFamily, Protocol):
@@ -219,6 +232,16 @@ def is_scripted(family: TaskFamily) -> TypeGuard[ScriptedHostFamily]:
 def is_jax_family(family: TaskFamily) -> TypeGuard[JaxFamily]:
     """Whether the family's dynamics are JAX functions."""
     return not is_host_family(family) and hasattr(family, "reset") and hasattr(family, "step")
+
+
+def is_redrawable(family: TaskFamily) -> TypeGuard[RedrawableFamily]:
+    """Whether a family offers other draws of its tasks."""
+    return hasattr(family, "redrawn") and DRAW_SIGN not in family.name
+
+
+def name_of_draw(name: str, draw: int | None) -> str:
+    """The name of a family with the tasks of a draw; without one, with its usual tasks."""
+    return name if draw is None else f"{name}{DRAW_SIGN}{draw}"
 
 
 def _tells_rewards(family: TaskFamily) -> TypeGuard[RewardingFamily]:

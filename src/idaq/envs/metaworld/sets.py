@@ -1,7 +1,8 @@
 """Meta-World ML1 (Appendix D): 50 task sets of a simulated robot arm, 50 hidden goals each.
 
 The sets have the paper's names; their environments are today's `-v3` ones of metaworld 3.x, with
-the v2 reward. A set's tasks are the 50 training goals of `metaworld.ML1(name, seed=1337)`. The
+the v2 reward. A set's tasks are the 50 training goals of `metaworld.ML1(name, seed=1337)`, or of
+another seed: `ml1/reach@2024`. The
 goal's three places in the 39-dimensional observation are zero for agents and in the data; the
 scripted expert alone is told where the goal is.
 
@@ -10,7 +11,7 @@ This is the only file that imports metaworld (the extra `idaq[metaworld]`).
 
 import pickle
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from idaq.envs.family import Info
+from idaq.envs.family import Info, name_of_draw
 from idaq.envs.metaworld.experts import FIXES, Fix, ml1_names
 from idaq.envs.metaworld.sawyer_speed import speed_up, speed_up_script
 from idaq.errors import IdaqError
@@ -49,11 +50,15 @@ class Ml1:
     """One of the 50 task sets."""
 
     task_set: str
+    draw: int | None = None  # of the goals: Meta-World's seed
     version: int = 1
 
     @property
     def name(self) -> str:
-        return PREFIX + self.task_set
+        return name_of_draw(PREFIX + self.task_set, self.draw)
+
+    def redrawn(self, draw: int) -> "Ml1":
+        return replace(self, draw=draw)
 
     @property
     def spec(self) -> Spec:
@@ -71,6 +76,7 @@ class Ml1:
         return Traits(
             group="ml1",
             measure="score",
+            policies_of="" if self.draw is None else PREFIX + self.task_set,
             behaviour=DEMONSTRATED * (self.task_set in NEED_DEMONSTRATIONS),
         )
 
@@ -81,14 +87,14 @@ class Ml1:
     @property
     def task_params(self) -> NDArray[np.float32]:
         """What metaworld draws per task: the goal's and mostly also the object's position."""
-        _, tasks = _benchmark(self.task_set)
+        _, tasks = _benchmark(self.task_set, self.draw)
         return np.stack([pickle.loads(task.data)["rand_vec"] for task in tasks]).astype(np.float32)
 
     def check_simulator(self) -> None:
         _metaworld()
 
     def make_env(self, render_mode: str | None = None) -> "Ml1Env":
-        return Ml1Env(self.task_set, render_mode)
+        return Ml1Env(self.task_set, render_mode, self.draw)
 
     def make_expert(self, env: gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]) -> "Expert":
         simulator = env.unwrapped
@@ -110,8 +116,10 @@ class Ml1Env(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
 
-    def __init__(self, task_set: str, render_mode: str | None = None) -> None:
-        env_class, self._tasks = _benchmark(task_set)
+    def __init__(
+        self, task_set: str, render_mode: str | None = None, draw: int | None = None
+    ) -> None:
+        env_class, self._tasks = _benchmark(task_set, draw)
         make = speed_up(env_class)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -240,10 +248,10 @@ class ScriptedExpert:
 
 
 @lru_cache(maxsize=4)
-def _benchmark(task_set: str) -> tuple[Any, list[Any]]:
+def _benchmark(task_set: str, draw: int | None = None) -> tuple[Any, list[Any]]:
     """The set's environment class and its 50 tasks, always in the same order."""
     name = f"{task_set}-v3"
-    benchmark = _metaworld().ML1(name, seed=TASK_SEED)
+    benchmark = _metaworld().ML1(name, seed=TASK_SEED if draw is None else draw)
     return benchmark.train_classes[name], list(benchmark.train_tasks)
 
 
