@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.program import JOB, Program, idaq
 
 from idaq.behaviour.ladder import conditions, families_of_policies
 from idaq.envs import FAMILIES, get_family, match_families
 from idaq.errors import IdaqError
 from idaq.storage.dataset import read_metadata
+from tests.program import JOB, Program, idaq
+
+__all__ = ["idaq"]  # a fixture
 
 DRAWABLE = ("point-robot", "point-robot-sparse", "cheetah-vel", "ml1/reach")
 
@@ -18,7 +20,8 @@ DRAWABLE = ("point-robot", "point-robot-sparse", "cheetah-vel", "ml1/reach")
 def test_a_draw_is_the_same_family_with_other_tasks(name: str) -> None:
     usual, drawn, again = get_family(name), get_family(f"{name}@7"), get_family(f"{name}@7")
     assert drawn.name == f"{name}@7"
-    assert drawn == again and hash(drawn) == hash(again)
+    assert drawn == again
+    assert hash(drawn) == hash(again)
     assert (drawn.spec, drawn.num_tasks) == (usual.spec, usual.num_tasks)
     np.testing.assert_array_equal(drawn.task_params, again.task_params)
     assert not np.isclose(drawn.task_params, usual.task_params).all(axis=1).any()
@@ -31,7 +34,8 @@ def test_drawn_goals_are_of_the_usual_kind() -> None:
     np.testing.assert_allclose(np.linalg.norm(goals, axis=1), 1.0, rtol=1e-6)
     assert (goals[:, 1] >= 0).all()
     velocities = get_family("cheetah-vel@7").task_params
-    assert velocities.min() >= 0 and velocities.max() <= 3
+    assert velocities.min() >= 0
+    assert velocities.max() <= 3
 
 
 def test_a_simulator_is_put_on_the_drawn_tasks() -> None:
@@ -87,7 +91,7 @@ def test_draws_are_not_listed_and_count_as_built_in() -> None:
     assert [family.name for family in match_families(["point-robot@7"])] == ["point-robot@7"]
 
 
-def test_a_whole_run_on_drawn_tasks(idaq: Program, tmp_path: Path) -> None:  # noqa: F811
+def test_a_whole_run_on_drawn_tasks(idaq: Program, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = ("run", "point-robot@7", *JOB, "--seeds", "1", "--methods", "idaq-return")
     assert idaq(*command, "--out", str(out)).code == 0
