@@ -59,6 +59,7 @@ class AdaptConfig:
     iterate: str = "posterior"  # a search of `idaq.adapt.search`: its next hypothesis
     accept: Accept = "threshold"
     final: Final = "posterior"
+    stop_below: float = added(0.0)  # share of what the logs promise; 0: use the whole budget
     num_expert_episodes: int = 1  # of expert context
     fine_tuning_steps: int = added(20)  # of gradient-based algorithms, after every online episode
     fine_tuning_rate: float = added(1e-5)
@@ -70,6 +71,7 @@ class AdaptConfig:
                 _refuse(name, getattr(self, name), "at least 1")
         if not (math.isfinite(self.keep_percent) and 0.0 < self.keep_percent <= 100.0):
             _refuse("keep_percent", self.keep_percent, "a percentage above 0 and up to 100")
+        require(self, "stop_below", least=0, most=1)
         require(self, "fine_tuning_steps", least=0, most=10_000)
         require(self, "fine_tuning_rate", above=0, most=1)
         repeats = self.episodes_per_hypothesis

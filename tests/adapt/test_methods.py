@@ -31,6 +31,13 @@ from idaq.settings import AdaptConfig
 from tests import tiny
 from tests.fakes import ActsAsBelieved
 
+READ_LOGS = {
+    "idaq-relative-return": "IDAQ, return relative to its logs",
+    "idaq-distance-to-logs": "IDAQ, distance to the logs",
+    "idaq-unlikeness": "IDAQ, unlikeness to the logs",
+    "idaq-return-and-unlikeness": "IDAQ, return and unlikeness",
+}
+
 
 def test_every_method_makes_an_adapter() -> None:
     kinds = {name: type(make_adapter(name, AdaptConfig(), ActsAsBelieved())) for name in METHODS}
@@ -38,13 +45,15 @@ def test_every_method_makes_an_adapter() -> None:
         "idaq-return": Idaq,
         "idaq-prediction-error": Idaq,
         "idaq-prediction-variance": Idaq,
+        **dict.fromkeys(READ_LOGS, Idaq),
         "posterior": Posterior,
         "posterior-zero": Posterior,
         "expert-context": ExpertContext,
         "fine-tuning": FineTuning,
         "belief": Belief,
     }
-    assert set(PAPER_METHODS) == set(methods_of("focal")) - {"posterior-zero"}
+    others = {"posterior-zero", *READ_LOGS}
+    assert set(PAPER_METHODS) == set(methods_of("focal")) - others
 
 
 def test_expert_context_alone_is_given_logs() -> None:
@@ -56,6 +65,7 @@ def test_what_they_are_called() -> None:
         "idaq-return": "IDAQ, return",
         "idaq-prediction-error": "IDAQ, prediction error",
         "idaq-prediction-variance": "IDAQ, prediction variance",
+        **READ_LOGS,
         "posterior": "posterior ({algorithm})",
         "posterior-zero": "posterior-zero",
         "expert-context": "expert context",
@@ -71,6 +81,7 @@ def test_what_they_are_called() -> None:
         "posterior": ("posterior", False, True),
         "untried": ("nearest untried", False, True),
         "search": ("far, then near", False, True),
+        "bayesian": ("Bayesian", True, True),
     }
     assert searches == {
         name: (entry.label, entry.first is not None, entry.next is not None)
@@ -158,11 +169,12 @@ def test_an_algorithm_may_offer_what_a_judge_does() -> None:
 def test_what_makes_a_difference_to_a_method() -> None:
     budget = {"num_reference_episodes", "num_iterative_episodes"}
     tries = budget | {"episodes_per_hypothesis", "reference", "num_candidates"}
-    idaq = tries | {"keep_percent", "iterate", "accept", "final"}
+    idaq = tries | {"keep_percent", "iterate", "accept", "final", "stop_below"}
     uses = {
         "idaq-return": idaq,
         "idaq-prediction-error": idaq,
         "idaq-prediction-variance": idaq,
+        **dict.fromkeys(READ_LOGS, idaq),
         "posterior": tries,
         "posterior-zero": tries - {"reference", "num_candidates"},
         "expert-context": {"num_expert_episodes"},

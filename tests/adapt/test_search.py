@@ -101,7 +101,16 @@ def test_another_number_of_first_hypotheses_is_refused(first: Any, returned: str
 def test_a_next_hypothesis_of_another_shape_is_refused() -> None:
     bad = SearchEntry(name="bad", label="bad", next=lambda tried: jnp.zeros(3))
     places = jnp.asarray(ONE_AWAY)
-    tried = Tried(places, places[0], places, places[:, 0] > 0, places[:, 0], places[0, 0])
+    tried = Tried(
+        prior=places,
+        posterior=places[0],
+        hypotheses=places,
+        was_tried=places[:, 0] > 0,
+        uncertainty=places[:, 0],
+        logged_uncertainty=places[0, 0],
+        contradiction=jnp.zeros(len(places)),
+        num_left=jnp.asarray(1),
+    )
     message = r"of shape \[3\], where \[2\] is needed\. Return \[latent_dim\]"
     with SEARCHES.registered(bad), pytest.raises(IdaqError, match=message):
         Searches.of(AdaptConfig(iterate="bad")).next(tried)

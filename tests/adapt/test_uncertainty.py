@@ -116,6 +116,10 @@ def test_return_needs_no_models() -> None:
         "return": None,
         "prediction-error": "ensemble",
         "prediction-variance": "ensemble",
+        "relative-return": "logs",
+        "distance-to-logs": "logs",
+        "unlikeness": "logs",
+        "return-and-unlikeness": "logs",
     }
 
 

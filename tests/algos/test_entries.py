@@ -29,8 +29,8 @@ from tests import tiny
 
 PAPER, MACAWS = set(PAPER_METHODS), {"idaq-return", "fine-tuning", "expert-context"}
 SAID: dict[str, tuple[str, int, type, set[str], bool, set[str]]] = {
-    "focal": ("FOCAL", 1, FocalConfig, {"embedding"}, True, PAPER),
-    "op-cl": ("OP+CL", 1, OpClConfig, {"embedding"}, True, PAPER),
+    "focal": ("FOCAL", 1, FocalConfig, {"embedding", "logs"}, True, PAPER),
+    "op-cl": ("OP+CL", 1, OpClConfig, {"embedding", "logs"}, True, PAPER),
     "macaw": ("MACAW", 2, MacawConfig, {"gradient steps"}, False, MACAWS),
     "borel": ("BOReL", 1, BorelConfig, {"belief"}, False, {"belief", "expert-context"}),
 }

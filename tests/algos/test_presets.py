@@ -88,9 +88,9 @@ def test_how_long() -> None:
         ("paper", "jax"): (50_000, 20, 10.0, "posterior"),
         ("paper", "simulator"): (100_000, 10, 20.0, "posterior"),
         ("paper", "ml1"): (300_000, 10, 20.0, "posterior"),
-        ("default", "jax"): (2_000, 20, 10.0, "untried"),
-        ("default", "simulator"): (10_000, 10, 20.0, "search"),
-        ("default", "ml1"): (10_000, 10, 20.0, "search"),
+        ("default", "jax"): (2_000, 20, 10.0, "bayesian"),
+        ("default", "simulator"): (10_000, 10, 20.0, "bayesian"),
+        ("default", "ml1"): (10_000, 10, 20.0, "bayesian"),
     }
     assert schedule("paper", ML1)[1].num_candidates == 5
     assert schedule("default", ML1)[1].num_candidates == 20

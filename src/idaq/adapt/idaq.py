@@ -12,6 +12,8 @@ Choices beyond the paper's text, all options of `AdaptConfig`:
 2. `accept="improvement"`: only an episode better than all before it joins, as in the released
    code with returns; the threshold then follows the best episode.
 3. `final="best"`: the final policy replays the hypothesis with the lowest uncertainty.
+4. `stop_below`: once the search expects too little of the next try, the final policy runs instead,
+   and `num_used` says how many episodes that took, the first of the final policy included.
 If all reference uncertainties tie, all reference episodes are kept and the record says `tied`.
 """
 
@@ -27,6 +29,8 @@ from idaq.adapt.memory import Memory, empty_memory, remember
 from idaq.adapt.search import Searches, Tried
 from idaq.adapt.uncertainty import Uncertainty, view_of
 from idaq.algos.base import Algorithm
+from idaq.algos.entries import logs_of
+from idaq.algos.logs import contradiction
 from idaq.settings import AdaptConfig
 from idaq.types import Episodes, Hypotheses, Hypothesis, Key, Mask, PyTree, Scalar, Vector
 
@@ -41,6 +45,8 @@ class IdaqState(NamedTuple):
     threshold: Scalar  # [], NaN before the reference stage ends
     thresholds: Vector  # [num_episodes], what each episode was judged by; NaN until then
     tied: Scalar  # [] bool
+    contradiction: Vector  # [num_train_tasks], of all episodes so far; zero if no search reads it
+    num_used: Scalar  # [], episodes that the budget would have been enough with; see `stop_below`
 
 
 def quantile_threshold(uncertainty: Vector, keep_percent: float) -> Scalar:
@@ -65,7 +71,8 @@ class Idaq:
         return self.config.num_episodes
 
     def init(self, agent: PyTree, key: Key, given: Episodes | None) -> IdaqState:
-        reference = self.searches.first(self.config, self.algorithm.prior(agent), key)
+        prior = self.algorithm.prior(agent)
+        reference = self.searches.first(self.config, prior, key)
         return IdaqState(
             reference=reference,
             memory=empty_memory(self.algorithm.spec, self.num_episodes, reference[0]),
@@ -74,16 +81,25 @@ class Idaq:
             threshold=jnp.full((), jnp.nan),
             thresholds=jnp.full(self.num_episodes, jnp.nan),
             tied=jnp.zeros((), bool),
+            contradiction=jnp.zeros(prior.shape[0]),
+            num_used=jnp.asarray(self.num_episodes),
         )
 
     def propose(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         """A reference hypothesis, the next iterative one, or the one being repeated."""
         count, repeats = state.memory.count, self.config.episodes_per_hypothesis
+        tried = self._tried(agent, state)
         reference = state.reference[count // repeats]
+        if self.searches.adapts_reference:
+            reference = self.searches.next(tried, in_reference=True)
         in_reference = count < self.config.num_reference_episodes
-        hypothesis = jnp.where(in_reference, reference, self._next_iterate(agent, state))
+        hypothesis = jnp.where(in_reference, reference, self.searches.next(tried))
         is_repeat = self._place_in_group(count) > 0
-        return jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
+        hypothesis = jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
+        if self.config.stop_below > 0:
+            has_stopped = count >= state.num_used - 1
+            hypothesis = jnp.where(has_stopped, self.commit(agent, state), hypothesis)
+        return hypothesis
 
     def observe(
         self, agent: PyTree, state: IdaqState, hypothesis: Hypothesis, episode: Episodes
@@ -94,7 +110,10 @@ class Idaq:
         """
         index, repeats = state.memory.count, self.config.episodes_per_hypothesis
         is_final = index == self.num_episodes - 1
-        state = state._replace(memory=remember(state.memory, hypothesis, episode))
+        state = state._replace(
+            memory=remember(state.memory, hypothesis, episode),
+            contradiction=state.contradiction + self._contradiction(agent, episode),
+        )
         value = self._quantify(agent, state, episode, hypothesis, is_final)
         complete = self._place_in_group(index) == repeats - 1
         judged = jax.lax.cond(complete, self._judge, lambda s, _: s, state, value)
@@ -103,6 +122,8 @@ class Idaq:
             thresholds=state.thresholds.at[index].set(self._limit(state)),
         )
         result: IdaqState = jax.tree.map(lambda a, b: jnp.where(is_final, a, b), final, judged)
+        if self.config.stop_below > 0:
+            result = result._replace(num_used=self._num_used(agent, result))
         return result
 
     def commit(self, agent: PyTree, state: IdaqState) -> Hypothesis:
@@ -117,6 +138,7 @@ class Idaq:
             "threshold": state.threshold,
             "thresholds": state.thresholds,
             "tied": state.tied,
+            **({"num_used": state.num_used} if self.config.stop_below > 0 else {}),
         }
 
     def _place_in_group(self, index: Scalar) -> Scalar:
@@ -129,17 +151,32 @@ class Idaq:
     def _posterior(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         return self.algorithm.encode(agent, state.memory.episodes, state.kept)
 
-    def _next_iterate(self, agent: PyTree, state: IdaqState) -> Hypothesis:
-        """The hypothesis of the next iterative episode."""
-        tried = Tried(
+    def _tried(self, agent: PyTree, state: IdaqState) -> Tried:
+        """What searches see."""
+        repeats, count = self.config.episodes_per_hypothesis, state.memory.count
+        return Tried(
             prior=self.algorithm.prior(agent),
             posterior=self._posterior(agent, state),
             hypotheses=state.memory.hypotheses,
-            was_tried=jnp.arange(self.num_episodes) < state.memory.count,
+            was_tried=jnp.arange(self.num_episodes) < count,
             uncertainty=state.uncertainty,
             logged_uncertainty=self.uncertainty.of_logs(self.algorithm.logged_return(agent)),
+            contradiction=state.contradiction,
+            num_left=(self.num_episodes - 1 - count + repeats - 1) // repeats,
         )
-        return self.searches.next(tried)
+
+    def _contradiction(self, agent: PyTree, episode: Episodes) -> Vector | float:
+        """What the logs say of an episode, if a search reads it."""
+        logs = logs_of(self.algorithm, agent) if self.searches.reads_logs else None
+        return 0.0 if logs is None else contradiction(logs, self.algorithm.spec, episode)
+
+    def _num_used(self, agent: PyTree, state: IdaqState) -> Scalar:
+        """The episodes used if the search expects too little of the next try; else, the budget."""
+        count = state.memory.count
+        in_reference = count < self.config.num_reference_episodes
+        gain = self.searches.gain(self._tried(agent, state), in_reference)
+        is_enough = (gain < self.config.stop_below) & (self._place_in_group(count) == 0)
+        return jnp.where(is_enough, jnp.minimum(state.num_used, count + 1), state.num_used)
 
     def _quantify(
         self,

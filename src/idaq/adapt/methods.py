@@ -23,6 +23,7 @@ from idaq.algos.entries import (
     EMBEDDING,
     FIRST_VERSION,
     GRADIENT_STEPS,
+    LOGS,
     AnyAlgorithm,
     is_named,
 )
@@ -36,7 +37,7 @@ IDAQ_PREFIX = "idaq-"
 # which options of `AdaptConfig` make a difference to methods
 BUDGET = frozenset({"num_reference_episodes", "num_iterative_episodes"})
 TRIES = BUDGET | {"episodes_per_hypothesis", "reference", "num_candidates"}
-JUDGES_EPISODES = TRIES | {"keep_percent", "iterate", "accept", "final"}
+JUDGES_EPISODES = TRIES | {"keep_percent", "iterate", "accept", "final", "stop_below"}
 ALL_OPTIONS = frozenset(field.name for field in fields(AdaptConfig))
 
 
@@ -187,7 +188,11 @@ def check_method_of(algorithm: str, method: str) -> None:
     judges = METHODS.get_entry(method).judges
     uncertainty = UNCERTAINTIES.get(judges) if judges else None
     reads = uncertainty.reads if uncertainty else None
-    if reads and reads not in JUDGES and not _offers(ALGORITHMS.get_entry(algorithm), reads):
+    if (
+        reads
+        and reads not in {LOGS, *JUDGES}
+        and not _offers(ALGORITHMS.get_entry(algorithm), reads)
+    ):
         raise IdaqError(
             f"The uncertainty '{judges}' reads the judge '{reads}', which is not registered.",
             f"Register that judge, or read one of these: {', '.join(JUDGES)}.",

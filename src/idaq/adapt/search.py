@@ -1,8 +1,10 @@
 """Which hypothesis is tried next.
 
-A search chooses hypotheses of the reference stage (`first`), of the iterative stage (`next`), or
-both. It sees the training tasks' embeddings, which are the prior; what was tried and how it was
-judged; and the posterior of what was kept. `AdaptConfig.reference` and `.iterate` name one each.
+A search chooses all hypotheses of the reference stage at once (`first`), the next one at any time
+(`next`), or both. It sees the training tasks' embeddings, which are the prior; what was tried and
+how it was judged; the posterior of what was kept; what the logs say of the episodes; and how many
+tries are left. `AdaptConfig.reference` and `.iterate` name one each. Where the search of the
+reference stage has a `next` as well, methods that judge episodes ask that.
 
 The searches here:
 - `prior` draws a training task at random each time;
@@ -16,6 +18,7 @@ The searches here:
   closer to a logged episode's than to the mean of those tried. Until then the neighbourhood of the
   best hypothesis is no better than any other, so the one farthest from all those tried is next.
   Similar tasks have embeddings close together, and trying one of them is enough.
+- `bayesian` (`idaq.adapt.bayesian`) goes where a Gaussian process expects most.
 """
 
 from collections.abc import Callable
@@ -45,6 +48,8 @@ class Tried(NamedTuple):
     was_tried: Mask  # [num_episodes]: the others are still empty
     uncertainty: Vector  # [num_episodes], of each one's hypothesis; NaN where there is none
     logged_uncertainty: Scalar  # [], that of a logged episode under its own task's hypothesis
+    contradiction: Vector  # [num_train_tasks], steps that speak against a task (`idaq.algos.logs`)
+    num_left: Scalar  # [], tries, this one included
 
     @property
     def best(self) -> Hypothesis:
@@ -61,7 +66,11 @@ class SearchEntry:
     first: Callable[[AdaptConfig, Hypotheses, Key], Hypotheses] | None = None
     """(options, prior, key): the hypotheses of the reference stage, [num, latent_dim]."""
     next: Callable[[Tried], Hypothesis] | None = None
-    """The hypothesis of the next iterative episode, [latent_dim]."""
+    """The next hypothesis, [latent_dim]."""
+    gain: Callable[[Tried], Scalar] | None = None
+    """What `next` is expected to gain on the best so far, as a share of what the logs promise."""
+    reads_logs: bool = False
+    """Whether it reads `Tried.contradiction`, which is zero otherwise."""
     needs: frozenset[str] = frozenset()
     """What an algorithm must offer."""
     version: int | None = None
@@ -167,8 +176,8 @@ ENTRIES = (
 
 def _check_search(kind: str, entry: SearchEntry) -> None:
     check_entry(kind, entry)
-    given = {name: getattr(entry, name) for name in ("first", "next")}
-    if not any(given.values()):
+    given = {name: getattr(entry, name) for name in ("first", "next", "gain")}
+    if entry.first is None and entry.next is None:
         raise IdaqError(
             f"The search '{entry.name}' has neither `first` nor `next`.",
             "Give one for each stage that it can serve.",
@@ -185,7 +194,7 @@ SEARCHES: Registry[SearchEntry] = Registry(
     "searches",
     lambda entry: isinstance(entry, SearchEntry),
     check=_check_search,
-    built_in=("idaq.adapt.search:ENTRIES",),
+    built_in=("idaq.adapt.search:ENTRIES", "idaq.adapt.bayesian:ENTRY"),
 )
 
 
@@ -208,11 +217,28 @@ class Searches:
         shape = (config.num_reference_hypotheses, *prior.shape[1:])
         return _of_shape(self.reference, found, shape, "num_reference_hypotheses, latent_dim")
 
-    def next(self, tried: Tried) -> Hypothesis:
-        """The hypothesis of the next iterative episode, [latent_dim]."""
-        assert self.iterate.next is not None, "checked when they were found"
-        found = self.iterate.next(tried)
-        return _of_shape(self.iterate, found, tried.prior.shape[1:], "latent_dim")
+    @property
+    def adapts_reference(self) -> bool:
+        """Whether the reference stage, too, can be led by what was tried so far."""
+        return self.reference.next is not None
+
+    @property
+    def reads_logs(self) -> bool:
+        return self.reference.reads_logs or self.iterate.reads_logs
+
+    def next(self, tried: Tried, *, in_reference: bool = False) -> Hypothesis:
+        """The next hypothesis of a stage, [latent_dim]."""
+        search = self.reference if in_reference else self.iterate
+        assert search.next is not None, "checked when they were found"
+        return _of_shape(search, search.next(tried), tried.prior.shape[1:], "latent_dim")
+
+    def gain(self, tried: Tried, in_reference: Scalar) -> Scalar:
+        """What the search of the stage expects of its next hypothesis."""
+        both = (self.reference, self.iterate)
+        reference, iterate = (
+            jnp.asarray(jnp.inf) if search.gain is None else search.gain(tried) for search in both
+        )
+        return jnp.where(in_reference, reference, iterate)
 
 
 def _of_shape(entry: SearchEntry, found: Any, shape: tuple[int, ...], what: str) -> jax.Array:

@@ -2,7 +2,8 @@
 
 An uncertainty takes the n_e episodes that one hypothesis ran, the hypothesis, and a `View` of what
 the agent knows from its training, and gives one number: lower is more in-distribution. One that
-`reads` a judge asks it through `view.read`. Register an `Uncertainty` of your own, or declare it as
+`reads` a judge asks it through `view.read`; one that reads the logs that the agent remembers asks
+`view.compare` (`idaq.adapt.likeness`). Register an `Uncertainty` of your own, or declare it as
 an entry point in the group `idaq.uncertainties`; it is then the method `idaq-NAME`.
 """
 
@@ -15,8 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from idaq.algos.base import Algorithm
+from idaq.algos.entries import logs_of
+from idaq.algos.logs import Comparison, Logs, compare
 from idaq.registry import Registry
-from idaq.types import Array, Episodes, Hypotheses, Hypothesis, PyTree, Scalar
+from idaq.types import Array, Episodes, Hypotheses, Hypothesis, Places, PyTree, Scalar
 
 
 class View(NamedTuple):
@@ -26,6 +29,13 @@ class View(NamedTuple):
     """(episode [horizon, ...], hypothesis): what the judge says of it."""
     prior: Hypotheses  # [num_train_tasks, latent_dim]
     logged_return: Scalar  # [], mean of the training tasks' logged episodes
+    logs: Logs | None = None  # what the agent remembers of them
+    compare: Callable[[Episodes, Hypothesis], Comparison] | None = None
+    """(episode [horizon, ...], hypothesis): what the remembered logs of its task say of it."""
+
+    def task_of(self, hypothesis: Hypothesis) -> Places:
+        """The training task whose embedding is nearest."""
+        return jnp.argmin(jnp.linalg.norm(self.prior - hypothesis, axis=-1))
 
 
 def no_error(logged_return: Scalar) -> Scalar:
@@ -45,7 +55,7 @@ class Uncertainty:
     label: str
     quantify: Callable[[Episodes, Hypothesis, View], Scalar]
     reads: str | None = None
-    """The name of the judge that it reads, if any."""
+    """The name of the judge that it reads, if any, or `LOGS`."""
     of_logs: Callable[[Scalar], Scalar] = no_error
     version: int | None = None
     """Raised whenever results change; without one, it is identified by its source."""
@@ -53,11 +63,20 @@ class Uncertainty:
 
 def view_of(algorithm: Algorithm, agent: PyTree) -> View:
     """What an agent lets uncertainties see."""
-    return View(
+    logs = logs_of(algorithm, agent)
+    view = View(
         read=partial(algorithm.read, agent),
         prior=algorithm.prior(agent),
         logged_return=algorithm.logged_return(agent),
+        logs=logs,
     )
+    if logs is None:
+        return view
+
+    def compare_with_own(episode: Episodes, hypothesis: Hypothesis) -> Comparison:
+        return compare(logs, algorithm.spec, episode, view.task_of(hypothesis))
+
+    return view._replace(compare=compare_with_own)
 
 
 def episode_return(episodes: Episodes, hypothesis: Hypothesis, view: View) -> Scalar:
@@ -118,6 +137,6 @@ UNCERTAINTIES: Registry[Uncertainty] = Registry(
     "uncertainty",
     "uncertainties",
     lambda entry: isinstance(entry, Uncertainty),
-    built_in=("idaq.adapt.uncertainty:ENTRIES",),
+    built_in=("idaq.adapt.uncertainty:ENTRIES", "idaq.adapt.likeness:ENTRIES"),
     feeds="adaptation method",
 )

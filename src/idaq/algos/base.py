@@ -12,6 +12,7 @@ from typing import Protocol
 import jax
 
 from idaq.algos.data import TrainData
+from idaq.algos.logs import Logs
 from idaq.settings import AlgorithmConfig
 from idaq.types import (
     Action,
@@ -107,3 +108,11 @@ class Algorithm(Protocol):
         ...
 
     def __hash__(self) -> int: ...
+
+
+class RemembersLogs(Protocol):
+    """An algorithm whose agents may remember some of the logs."""
+
+    def logs(self, agent: PyTree) -> Logs | None:
+        """Logged transitions of the training tasks, if the agent remembers any."""
+        ...

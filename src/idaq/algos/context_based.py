@@ -18,6 +18,9 @@ Where it departs from the released code:
    would look the task up by it instead of reading z.
 5. With `next_obs`, the encoder sees (s, a, r, s') instead of (s, a, r): where tasks differ in their
    dynamics, what an action led to says which task it is.
+6. With `logged_rows`, the agent remembers that many logged transitions of every training task, for
+   searches and uncertainties that compare its own experience with them (`idaq.algos.logs`).
+   Training does not depend on it.
 """
 
 from dataclasses import dataclass, field, replace
@@ -41,7 +44,8 @@ from idaq.algos.data import (
     task_places,
     unscale_action,
 )
-from idaq.algos.entries import EMBEDDING, OBJECTIVES, AlgorithmEntry, AnyObjective
+from idaq.algos.entries import EMBEDDING, LOGS, OBJECTIVES, AlgorithmEntry, AnyObjective
+from idaq.algos.logs import Logs, no_logs, remember
 from idaq.algos.presets import context_settings, metric_weight, schedule
 from idaq.config import MAX_SIZE, added, require, saved_as
 from idaq.errors import IdaqError
@@ -87,6 +91,7 @@ class ContextConfig(AlgorithmConfig):
     normalise: bool = False
     std_floor: float = 0.05
     next_obs: bool = added(False)
+    logged_rows: int = added(0)  # of every training task, that the agent remembers
     learner: LearnerConfig = field(default_factory=SacBracConfig)
     judge: JudgeConfig | None = saved_as("ensemble", None)
 
@@ -94,7 +99,7 @@ class ContextConfig(AlgorithmConfig):
         require(self, "latent_dim", "encoder_hidden", least=1, most=MAX_SIZE)
         require(self, "meta_batch_size", "batch_size", "context_size", least=1, most=MAX_SIZE)
         require(self, "encoder_learning_rate", above=0, most=1)
-        require(self, "context_shift", least=0)
+        require(self, "context_shift", "logged_rows", least=0)
         require(self, "std_floor", above=0)
 
     def encoder(self, spec: Spec) -> EncoderSettings:
@@ -139,6 +144,7 @@ class Agent(NamedTuple):
     normaliser: Normaliser
     prior: Hypotheses  # [num_train_tasks, latent_dim]
     logged_return: Scalar  # [], mean of the training tasks' episodes
+    logs: Logs | None = None
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,8 @@ class ContextBased:
             rows = normalise_rows(state.normaliser, rows_at(data, places))
             return self.objective.embed(encoder, rows, is_own.astype(jnp.float32))
 
-        return self._agent(state, jax.lax.map(embed_task, data.train_tasks), data.mean_return)
+        prior = jax.lax.map(embed_task, data.train_tasks)
+        return self._agent(state, prior, data.mean_return, remember(self.config, data))
 
     def agent_shapes(self, num_train_tasks: int) -> Agent:
         """The shapes of an agent, to read one back from a file."""
@@ -266,7 +273,8 @@ class ContextBased:
             data = no_data(self.spec, num_train_tasks)
             state = self.init(data, jax.random.key(0))
             prior = jnp.zeros((num_train_tasks, self.config.latent_dim))
-            return self._agent(state, prior, data.mean_return)
+            logs = no_logs(self.config, self.spec, num_train_tasks)
+            return self._agent(state, prior, data.mean_return, logs)
 
         shapes: Agent = jax.eval_shape(fresh_agent)
         return shapes
@@ -283,6 +291,10 @@ class ContextBased:
 
     def logged_return(self, agent: Agent) -> Scalar:
         return agent.logged_return
+
+    def logs(self, agent: Agent) -> Logs | None:
+        """What the agent remembers of the logs, if it does."""
+        return agent.logs
 
     def read(self, agent: Agent, episode: Episodes, hypothesis: Hypothesis) -> PyTree:
         """What the judge says of one episode [horizon, ...]."""
@@ -322,7 +334,9 @@ class ContextBased:
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
-    def _agent(self, state: State, prior: Hypotheses, logged_return: Scalar) -> Agent:
+    def _agent(
+        self, state: State, prior: Hypotheses, logged_return: Scalar, logs: Logs | None
+    ) -> Agent:
         return Agent(
             encoder=self.objective.trained_encoder(state.encoder),
             policy=self.learner.trained_policy(self.config.learner, state.learner),
@@ -330,6 +344,7 @@ class ContextBased:
             normaliser=state.normaliser,
             prior=prior,
             logged_return=logged_return,
+            logs=logs,
         )
 
 
@@ -355,7 +370,7 @@ def algorithm_of(entry: AnyObjective) -> AlgorithmEntry[Any, ContextBased]:
         config=entry.config,
         make=partial(make_context_based, entry),
         preset=entry.preset or partial(shared_preset, entry),
-        offers=frozenset({EMBEDDING}),
+        offers=frozenset({EMBEDDING, LOGS}),
         has_judge=True,
         default_methods=entry.default_methods,
         operations=ContextBased.operations,

@@ -8,14 +8,15 @@ shared (`idaq.algos.context_based`). Every objective makes an algorithm of its o
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from idaq.algos.base import Algorithm
+from idaq.algos.base import Algorithm, RemembersLogs
+from idaq.algos.logs import Logs
 from idaq.config import Component, check_configured
 from idaq.objectives.base import Objective
 from idaq.registry import PLACES, Entry, Registry, registry_of
 from idaq.settings import AlgorithmConfig, RunConfig
-from idaq.types import Spec, Traits
+from idaq.types import PyTree, Spec, Traits
 
 # what `idaq run` compares unless it is told other methods: the paper's comparison
 PAPER_METHODS = (
@@ -30,6 +31,7 @@ PAPER_METHODS = (
 EMBEDDING = "embedding"  # hypotheses are points of a space whose origin means nothing
 GRADIENT_STEPS = "gradient steps"  # `idaq.adapt.fine_tuning.GradientAlgorithm`
 BELIEF = "belief"  # a hypothesis is a memory that is carried from step to step
+LOGS = "logs"  # its agents may remember logged transitions (`logs_of`)
 
 FIRST_VERSION = 1  # of what comes with the package: it goes without saying
 
@@ -133,6 +135,14 @@ def default_algorithm() -> str:
 def label_of(algorithm: str) -> str:
     """What tables and figures call an algorithm; its name if it is not installed."""
     return ALGORITHMS[algorithm].label if algorithm in ALGORITHMS else algorithm
+
+
+def logs_of(algorithm: Algorithm, agent: PyTree) -> Logs | None:
+    """What an agent remembers of the logs; None where it remembers nothing."""
+    entry = ALGORITHMS.get(algorithm.name)
+    if entry is None or LOGS not in entry.offers:
+        return None
+    return cast(RemembersLogs, algorithm).logs(agent)
 
 
 def version_of(algorithm: str) -> int:

@@ -6,7 +6,7 @@
 group that the paper knows, or else for what the family is like.
 """
 
-from typing import Any, get_args
+from typing import get_args
 
 from idaq.config import Json
 from idaq.errors import IdaqError
@@ -18,6 +18,18 @@ from idaq.settings import AdaptConfig, PresetName, TrainConfig
 from idaq.types import Traits
 
 PRESETS: tuple[str, ...] = get_args(PresetName)
+TEN_EPISODES: Json = {
+    "num_reference_episodes": 5,
+    "num_iterative_episodes": 5,
+    "keep_percent": 20.0,
+}
+SEARCHES: Json = {
+    "reference": "bayesian",
+    "iterate": "bayesian",
+    "accept": "improvement",
+    "final": "best",
+}
+LOGGED_ROWS = 256  # of each training task: what contradictions are looked for in
 SHORT_HORIZON = 50  # steps; in shorter episodes a discount of 0.9 still sees the end
 
 
@@ -48,28 +60,12 @@ def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
         if is_small(traits):
             return TrainConfig(num_updates=50_000), AdaptConfig(keep_percent=10.0)
         updates = 300_000 if traits.group == "ml1" else 100_000
-        return TrainConfig(num_updates=updates), _ten_episodes("farthest", "posterior")
+        return TrainConfig(num_updates=updates), AdaptConfig(**TEN_EPISODES, num_candidates=5)
     if is_small(traits):
         train = TrainConfig(num_updates=2_000, log_every_updates=100, checkpoint_every_updates=500)
-        adapt = AdaptConfig(
-            reference="farthest-first", iterate="untried", accept="improvement", final="best"
-        )
-        return train, adapt
+        return train, AdaptConfig(**SEARCHES)
     train = TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000)
-    return train, _ten_episodes("farthest-first", "search", accept="improvement", final="best")
-
-
-def _ten_episodes(reference: str, iterate: str, **changes: Any) -> AdaptConfig:
-    candidates = 5 if reference == "farthest" else AdaptConfig.num_candidates
-    return AdaptConfig(
-        num_reference_episodes=5,
-        num_iterative_episodes=5,
-        keep_percent=20.0,
-        reference=reference,
-        iterate=iterate,
-        num_candidates=candidates,
-        **changes,
-    )
+    return train, AdaptConfig(**TEN_EPISODES, **SEARCHES)
 
 
 def context_settings(preset: str, traits: Traits) -> Json:
@@ -81,6 +77,7 @@ def context_settings(preset: str, traits: Traits) -> Json:
     settings: Json = {
         "encoder_hidden": hidden,
         "normalise": True,
+        "logged_rows": LOGGED_ROWS,
         "batch_size": 64,
         "context_size": 64,
         "judge": EnsembleConfig(hidden=hidden),

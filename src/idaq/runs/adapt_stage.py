@@ -15,6 +15,7 @@ from idaq.adapt.methods import (
     make_adapter,
     missing_judge,
 )
+from idaq.algos.entries import LOGS
 from idaq.config import Json, to_dict
 from idaq.engine.logged_episodes import expert_episodes
 from idaq.engine.meta_test import evaluate
@@ -103,7 +104,12 @@ def _check_adaptation(run: Run, method: str, name: str, data: Path | None) -> No
 
 
 def check_models(method: str, config: RunConfig) -> None:
-    """Refuse a method whose uncertainty reads a judge that the run does not train."""
+    """Refuse a method whose uncertainty reads what the run's agents do not have."""
+    if LOGS in METHODS[method].needs and not getattr(config.algorithm, "logged_rows", 0):
+        raise IdaqError(
+            f"'{method}' reads the logs, and this run's agents remember none.",
+            "Train with `algorithm.logged_rows=256`, or choose another method.",
+        )
     trained = judge_kind(config)
     needed = missing_judge(method, config.algorithm.kind, trained)
     if needed is not None:
