@@ -60,6 +60,8 @@ def test_one_inner_step_and_then_fine_tuning_on_everything(
         is_last = number == total - 1
         explores = 0 if number == 0 or is_last else 1  # the first and the last act as they are
         expected.append([stepped, tuned, explores])
+        committed = adapter.commit(agent, state).tolist()  # what is adapted so far, as it is
+        assert committed == [stepped, tuned, 0]
         choose = adapter.commit if is_last else adapter.propose
         hypothesis = choose(agent, state)
         ran.append(hypothesis.tolist())

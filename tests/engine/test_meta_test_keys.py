@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from idaq.engine.meta_test import evaluate
+from idaq.engine.rollout import Outcomes
 from idaq.types import Array, Episodes, PyTree
 from tests import fakes, tiny
 
@@ -40,6 +41,7 @@ class Listens:
     def __init__(self) -> None:
         self.family = FAMILY
         self.keys: list[Any] = []
+        self.outcome_keys: list[Any] = []
 
     def run(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array) -> Episodes:
         self.keys.append(np.asarray(jax.random.key_data(keys)))
@@ -54,6 +56,11 @@ class Listens:
             valid=nothing == 0,
         )
 
+    def outcomes(self, agents: PyTree, hypotheses: PyTree, tasks: Array, keys: Array) -> Outcomes:
+        self.outcome_keys.append(np.asarray(jax.random.key_data(keys)))
+        returns = np.zeros(hypotheses.shape[:3], np.float32)
+        return Outcomes(returns, returns > 0)
+
 
 def test_no_key_is_used_twice() -> None:
     """Across seeds and tasks, and the initialisation and the episodes of each."""
@@ -63,3 +70,4 @@ def test_no_key_is_used_twice() -> None:
     used = np.stack([found["key"], *rollouts.keys])
     assert used.shape == (1 + Tells.num_episodes, 2, 3, 2)  # draws, seeds, tasks, a key
     assert len({tuple(key) for key in used.reshape(-1, 2).tolist()}) == 4 * 2 * 3
+    np.testing.assert_array_equal(rollouts.outcome_keys, rollouts.keys[-1:])  # the final ones

@@ -254,7 +254,7 @@ CONFIG = AdaptConfig(
 )
 
 
-def adapted(rollouts: Rollouts, method: str) -> Results:
+def adapted(rollouts: Rollouts, method: str, *, anytime: bool = True) -> Results:
     prior = np.asarray([(1.0, 0.0), (-1.0, 2.0), (2.0, 1.0), (4.0, -1.0)])
     agents = [fakes.agent(prior + seed) for seed in (0, 1)]
     return evaluate(
@@ -263,6 +263,7 @@ def adapted(rollouts: Rollouts, method: str) -> Results:
         jax.tree.map(lambda *x: jnp.stack(x), *agents),
         jnp.tile(jnp.arange(3), (2, 1)),
         tiny.keys(0, 1),
+        anytime=anytime,
     )
 
 
@@ -306,9 +307,9 @@ def test_methods_share_the_reference_stage() -> None:
     """Three of five episodes are the same for both methods; each runs the other two itself."""
     pool = InlinePool()
     rollouts = HostRollouts(HostTargets(TARGETS, LENGTHS), ALGORITHM, pool)
-    adapted(rollouts, "idaq-return")
+    adapted(rollouts, "idaq-return", anytime=False)
     assert pool.num_episodes == 2 * 3 * 5
-    adapted(rollouts, "posterior")
+    adapted(rollouts, "posterior", anytime=False)
     assert pool.num_episodes == 2 * 3 * (5 + 2)
-    adapted(rollouts, "idaq-return")
+    adapted(rollouts, "idaq-return", anytime=False)
     assert pool.num_episodes == 2 * 3 * (5 + 2)

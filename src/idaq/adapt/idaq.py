@@ -52,8 +52,12 @@ class IdaqState(NamedTuple):
 def quantile_threshold(uncertainty: Vector, keep_percent: float) -> Scalar:
     """The `inverted_cdf` quantile: the smallest value that at least k% of them do not exceed."""
     num = uncertainty.shape[0]
-    rank = max(1, math.ceil(keep_percent * num / 100.0 - 1e-9))
-    return jnp.sort(uncertainty)[rank - 1]
+    return jnp.sort(uncertainty)[_rank(num, keep_percent) - 1]
+
+
+def _rank(num: int, keep_percent: float) -> int:
+    """Which of `num` values in ascending order that quantile is, counted from 1."""
+    return max(1, math.ceil(keep_percent * num / 100.0 - 1e-9))
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,20 @@ class Idaq:
         return result
 
     def commit(self, agent: PyTree, state: IdaqState) -> Hypothesis:
+        """The final policy's; before the reference stage ends, as if it ended now.
+
+        A hypothesis that has not run all of its n_e episodes is not judged yet. Before any is,
+        it is the one that is tried first.
+        """
+        count, repeats = state.memory.count, self.config.episodes_per_hypothesis
+        in_reference = count < self.config.num_reference_episodes
         if self.config.final == "posterior":
-            return self._posterior(agent, state)
-        return state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
+            kept = jnp.where(in_reference, self._kept_so_far(state), state.kept)
+            final = self.algorithm.encode(agent, state.memory.episodes, kept)
+        else:
+            final = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
+        nothing_judged = in_reference & jnp.isnan(state.uncertainty).all()
+        return jnp.where(nothing_judged, state.reference[count // repeats], final)
 
     def record(self, state: IdaqState) -> Record:
         return {
@@ -147,6 +162,18 @@ class Idaq:
             index < self.config.num_reference_episodes, 0, self.config.num_reference_episodes
         )
         return (index - start) % self.config.episodes_per_hypothesis
+
+    def _kept_so_far(self, state: IdaqState) -> Mask:
+        """What the reference stage would keep if it ended now."""
+        num_reference, repeats = (
+            self.config.num_reference_episodes,
+            self.config.episodes_per_hypothesis,
+        )
+        nums = range(1, num_reference // repeats + 1)
+        ranks = jnp.asarray([_rank(num, self.config.keep_percent) for num in nums])
+        in_order = jnp.sort(state.uncertainty[:num_reference:repeats])  # NaN is last
+        num_judged = state.memory.count // repeats
+        return state.uncertainty <= in_order[ranks[jnp.maximum(num_judged, 1) - 1] - 1]
 
     def _posterior(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         return self.algorithm.encode(agent, state.memory.episodes, state.kept)

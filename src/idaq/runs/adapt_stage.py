@@ -159,7 +159,8 @@ def adapt_group(
 ) -> list[Json]:
     """The raw results of a group of seeds, one set of arrays per seed.
 
-    With `updates`, those of the agents as they were after that many.
+    With `updates`, those of the agents as they were after that many, without the scores of shorter
+    budgets.
     """
     splits = [run.split_of(seed) for seed in group]
     agents = [
@@ -180,6 +181,7 @@ def adapt_group(
         jnp.stack([jnp.asarray(split.test, jnp.int32) for split in splits]),
         jnp.stack([adaptation_key(seed) for seed in group]),
         given,
+        anytime=updates is None,
     )
     return [
         {"tasks": split.test} | {key: value[index] for key, value in results.items()}

@@ -188,7 +188,7 @@ def _measure_adaptation(num_tasks: int) -> Json:
     rollouts = make_rollouts(family, algorithm)
     tasks = jnp.arange(num_tasks)[None]
     seconds = _median_seconds(
-        lambda: evaluate(rollouts, adapter, agents, tasks, keys), ADAPTATION_REPEATS
+        lambda: evaluate(rollouts, adapter, agents, tasks, keys, anytime=False), ADAPTATION_REPEATS
     )
     steps = num_tasks * adapter.num_episodes * family.spec.horizon
     return {"tasks": num_tasks, "steps": steps, "microseconds_per_step": 1e6 * seconds / steps}
