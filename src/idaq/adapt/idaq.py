@@ -134,9 +134,9 @@ class Idaq:
         """The final policy's; before the reference stage ends, as if it ended now.
 
         A hypothesis that has not run all of its n_e episodes is not judged yet. Before any is,
-        it is the one that is tried first.
+        it is the one that is being tried.
         """
-        count, repeats = state.memory.count, self.config.episodes_per_hypothesis
+        count = state.memory.count
         in_reference = count < self.config.num_reference_episodes
         if self.config.final == "posterior":
             kept = jnp.where(in_reference, self._kept_so_far(state), state.kept)
@@ -144,7 +144,8 @@ class Idaq:
         else:
             final = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
         nothing_judged = in_reference & jnp.isnan(state.uncertainty).all()
-        return jnp.where(nothing_judged, state.reference[count // repeats], final)
+        first = jnp.where(count > 0, state.memory.hypotheses[0], state.reference[0])
+        return jnp.where(nothing_judged, first, final)
 
     def record(self, state: IdaqState) -> Record:
         return {
