@@ -90,6 +90,14 @@ class Idaq:
         )
 
     def propose(self, agent: PyTree, state: IdaqState) -> Hypothesis:
+        """The next hypothesis, or the final policy's if the search has stopped."""
+        hypothesis = self._next(agent, state)
+        if self.config.stop_below > 0:
+            has_stopped = state.memory.count >= state.num_used - 1
+            hypothesis = jnp.where(has_stopped, self.commit(agent, state), hypothesis)
+        return hypothesis
+
+    def _next(self, agent: PyTree, state: IdaqState) -> Hypothesis:
         """A reference hypothesis, the next iterative one, or the one being repeated."""
         count, repeats = state.memory.count, self.config.episodes_per_hypothesis
         tried = self._tried(agent, state)
@@ -99,11 +107,7 @@ class Idaq:
         in_reference = count < self.config.num_reference_episodes
         hypothesis = jnp.where(in_reference, reference, self.searches.next(tried))
         is_repeat = self._place_in_group(count) > 0
-        hypothesis = jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
-        if self.config.stop_below > 0:
-            has_stopped = count >= state.num_used - 1
-            hypothesis = jnp.where(has_stopped, self.commit(agent, state), hypothesis)
-        return hypothesis
+        return jnp.where(is_repeat, state.memory.hypotheses[count - 1], hypothesis)
 
     def observe(
         self, agent: PyTree, state: IdaqState, hypothesis: Hypothesis, episode: Episodes
@@ -134,7 +138,7 @@ class Idaq:
         """The final policy's; before the reference stage ends, as if it ended now.
 
         A hypothesis that has not run all of its n_e episodes is not judged yet. Before any is,
-        it is the one that is being tried.
+        it is the one that would be tried next.
         """
         count = state.memory.count
         in_reference = count < self.config.num_reference_episodes
@@ -144,8 +148,7 @@ class Idaq:
         else:
             final = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
         nothing_judged = in_reference & jnp.isnan(state.uncertainty).all()
-        first = jnp.where(count > 0, state.memory.hypotheses[0], state.reference[0])
-        return jnp.where(nothing_judged, first, final)
+        return jnp.where(nothing_judged, self._next(agent, state), final)
 
     def record(self, state: IdaqState) -> Record:
         return {
