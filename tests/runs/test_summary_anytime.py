@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from idaq.config import Json
+from idaq.report.tables import summary_table
 from idaq.runs.directory import RunDir
 from idaq.runs.run import Run
 from idaq.runs.statistics import episodes_to, episodes_to_interval
@@ -103,6 +104,19 @@ def test_episodes_to_expert_context(tmp_path: Path) -> None:
     assert row_of(run, "posterior")["episodes_to_95"] is None
     assert row_of(run, "posterior")["episodes_to_95_ci95"] == [6.0, 6.0]  # never is N + 1
     assert row_of(run, EXPERT)["episodes_to_95"] == 1
+
+
+def test_the_table_tells_how_soon(tmp_path: Path) -> None:
+    def caption() -> str:
+        return str(summary_table(summary_of(Run.open(run))).caption)
+
+    run = made_run(tmp_path)
+    flat = np.tile(np.asarray([-20.0, -12.0, -5.76, -5.74, -7.0], np.float32), (4, 3, 1))
+    save(run, METHOD, flat)
+    save(run, "posterior", flat - np.arange(5, dtype=np.float32))
+    assert "expert context" not in caption()
+    save(run, EXPERT, np.full((NUM_SEEDS, NUM_TASKS, 1), -5.0, np.float32))
+    assert caption().endswith(": idaq-return 4, posterior never")
 
 
 def test_older_results_are_summarised_as_ever(tmp_path: Path) -> None:

@@ -46,6 +46,15 @@ def _instead(directory: RunDir, name: str) -> str:
     return f"There are: {there}." if there else "Adapt its agents first."
 
 
+def anytime_returns(results: RawResults) -> AnyArray | None:
+    """The return, had the budget ended after 1, 2, ... episodes, [tasks, N].
+
+    Older results do not say, unless there is but one episode.
+    """
+    returns = results["returns"]
+    return results.get("anytime_returns", returns if returns.shape[1] == 1 else None)
+
+
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
     """The threshold that the reference stage set, per task.
 
