@@ -98,6 +98,9 @@ def test_the_curve_over_budgets_and_older_results_without_it(tmp_path: Path) -> 
     posterior, expert = page_payload([run.path])["runs"][0]["methods"]
     assert posterior["anytime"] == posterior["anytimeBand"] == []
     assert expert["anytime"] == expert["curve"]
+    np.savez(run.result_file("expert-context", 1), **older, anytime_returns=np.full((3, 1), np.inf))
+    _, expert = page_payload([run.path])["runs"][0]["methods"]
+    assert expert["anytime"] == []
 
 
 @pytest.mark.parametrize(

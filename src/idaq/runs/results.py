@@ -49,10 +49,13 @@ def _instead(directory: RunDir, name: str) -> str:
 def anytime_returns(results: RawResults) -> AnyArray | None:
     """The return, had the budget ended after 1, 2, ... episodes, [tasks, N].
 
-    Older results do not say, unless there is but one episode.
+    None where that is not known: older results do not say, unless there is but one episode, and
+    what would have been committed to may have diverged.
     """
     returns = results["returns"]
-    return results.get("anytime_returns", returns if returns.shape[1] == 1 else None)
+    found = results.get("anytime_returns", returns if returns.shape[1] == 1 else None)
+    is_known = found is not None and found.shape == returns.shape and np.isfinite(found).all()
+    return found if is_known else None
 
 
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.labels import is_given_logs, method_order
-from idaq.runs.results import RawResults, load_results
+from idaq.runs.results import RawResults, anytime_returns, load_results
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import (
     bootstrap_interval,
@@ -280,10 +280,9 @@ def _values(
 
 
 def _anytime_values(results: list[RawResults], references: _References) -> dict[str, FloatArray]:
-    shape = results[0]["returns"].shape
-    curves = [r.get("anytime_returns") for r in results]
-    if any(c is None or c.shape != shape or not np.isfinite(c).all() for c in curves):
+    if any("anytime_returns" not in r or anytime_returns(r) is None for r in results):
         return {}
+    shape = results[0]["returns"].shape
     points = [_values(results, "anytime_", k, references) for k in range(shape[1])]
     return {
         name: np.stack([p[name] for p in points], axis=1) for name in _CURVES if name in points[0]
