@@ -7,7 +7,7 @@ choices and defaults that Python and the command line share; importing them load
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 from idaq.config import Component, added, require
 from idaq.errors import IdaqError
@@ -107,3 +107,30 @@ class RunConfig:
 
 def _refuse(name: str, value: float, allowed: str) -> None:
     raise IdaqError(f"`adapt.{name}` is {value}.", f"It must be {allowed}.")
+
+
+class Stages(TypedDict):
+    """The settings of `AdaptConfig` that a budget consists of."""
+
+    num_reference_episodes: int
+    num_iterative_episodes: int
+
+
+def split_episodes(num_episodes: int, episodes_per_hypothesis: int = 1) -> Stages:
+    """A whole budget as settings of `AdaptConfig`: `replace(config, **split_episodes(20))`.
+
+    Half is the reference stage, rounded down to whole hypotheses, but at least one. The iterative
+    stage is the rest, the final episode included.
+    """
+    repeats = max(1, episodes_per_hypothesis)  # of less than one, `AdaptConfig` will tell
+    if num_episodes <= repeats:
+        raise IdaqError(f"`episodes` is {num_episodes}.", f"It must be at least {repeats + 1}.")
+    if over := (num_episodes - 1) % repeats:
+        below = num_episodes - over
+        raise IdaqError(
+            f"`episodes` is {num_episodes}.",
+            f"It must be a multiple of `adapt.episodes_per_hypothesis` ({repeats}), and one more: "
+            f"{below} or {below + repeats}.",
+        )
+    reference = max(repeats, num_episodes // 2 // repeats * repeats)
+    return Stages(num_reference_episodes=reference, num_iterative_episodes=num_episodes - reference)

@@ -1,5 +1,6 @@
 """Options of adaptation: counts, and what is refused."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idaq.errors import IdaqError
-from idaq.settings import AdaptConfig
+from idaq.settings import AdaptConfig, split_episodes
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,24 @@ def test_repeats_count_against_the_budget(repeats: int, hypotheses: int, iterati
     )
     assert config.num_reference_hypotheses == hypotheses
     assert config.num_episodes == repeats * (hypotheses + iterations) + 1
+
+
+@given(st.integers(-2, 60), st.integers(1, 6))
+def test_a_budget_is_split_or_refused(num_episodes: int, repeats: int) -> None:
+    """It is split exactly if it can be, and what an error suggests can be split."""
+    fits = num_episodes > repeats and (num_episodes - 1) % repeats == 0
+    if fits:
+        split = split_episodes(num_episodes, repeats)
+        config = AdaptConfig(episodes_per_hypothesis=repeats, **split)
+        assert config.num_episodes == num_episodes
+        reference = config.num_reference_episodes
+        assert reference == repeats or num_episodes / 2 - repeats < reference <= num_episodes / 2
+        if repeats == 1:
+            assert split["num_reference_episodes"] == num_episodes // 2
+        return
+    with pytest.raises(IdaqError, match=f"`episodes` is {num_episodes}") as error:
+        split_episodes(num_episodes, repeats)
+    suggested = re.search(r"(\d+)(?: or (\d+))?\.$", str(error.value))
+    assert suggested
+    for number in filter(None, suggested.groups()):
+        split_episodes(int(number), repeats)

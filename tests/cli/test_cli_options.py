@@ -66,6 +66,27 @@ def test_run_options_out_of_range(
     refuse_run(refused, tmp_path, option, value, names=(name,))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("--episodes", "1"), ("--episodes is 1. It must be at least 2.",)),
+        (("--episodes", "-3"), ("--episodes is -3. It must be at least 2.",)),
+        (("--n-r", "5"), ("--episodes is given, and --n-r as well",)),
+        (("--n-i", "5"), ("--episodes is given, and --n-i as well",)),
+        (("--n-r", "5", "--n-i", "5"), ("--n-r and --n-i as well", "Give the whole budget")),
+        (("--n-e", "2"), ("a multiple of --n-e (2), and one more: 9 or 11",)),
+        (("--n-e", "10"), ("--episodes is 10", "at least 11")),
+        (("--n-e", "0"), ("--n-e is 0",)),
+    ],
+)
+def test_a_budget_that_cannot_be_split(
+    refused: Program, tmp_path: Path, run: Path, arguments: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    out = ("--out", tmp_path / "new" / "run")
+    refused("run", "point-robot", *TRAINING, "--episodes", "10", *arguments, *out, names=names)
+    refused("adapt", run, "--method", METHODS[0], "--episodes", "10", *arguments, names=names)
+
+
 def test_methods_that_need_models_are_refused_before_training_without(
     refused: Program, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ from tests.program import (
 
 KEYS = ["family", "quality", "preset", "split", "seeds", "rows"]
 ROW_KEYS = ["algo", "method", "mean", "ci95", "success", "episodes", "tasks"]
+ROW_KEYS += ["anytime", "anytime_area", "anytime_area_ci95"]
+ROW_KEYS += ["episodes_to_95", "episodes_to_95_ci95"]
 
 
 def test_summary_schema(run: Path) -> None:
@@ -81,10 +83,10 @@ def test_wall_times_are_in_timing_alone(run: Path) -> None:
     assert all(isinstance(seconds, float) and seconds >= 0 for seconds in times.values())
     for file in [*run.rglob("*.json"), *run.rglob("*.jsonl")]:
         if file.name != "timing.json":
-            assert not re.search(r"_s\"|seconds|wall|time", file.read_text())
+            assert not re.search(r"_s\"|seconds|wall|(?<!any)time", file.read_text())
     for file in run.rglob("*.npz"):
         with np.load(file) as arrays:
-            assert not [name for name in arrays if re.search("_s$|time|seconds", name)]
+            assert not [name for name in arrays if re.search("_s$|(?<!any)time|seconds", name)]
 
 
 def test_the_run_says_how_it_was_made(run: Path) -> None:
@@ -170,6 +172,23 @@ def test_results_under_a_name_of_their_own(idaq: Program, run: Path) -> None:
     assert [row["method"] for row in json.loads(outcome.out)["rows"]] == [*METHODS, "k-100"]
 
 
+def test_a_whole_budget_is_split_into_halves(idaq: Program, run: Path) -> None:
+    adapt = ("adapt", run, "--method", METHODS[0], "--name", "budget", "--json")
+    outcome = idaq(*adapt, "--episodes", "5")
+    assert outcome.code == 0, outcome.err
+    config = json.loads((run / "adapt/budget/config.json").read_text())["config"]
+    assert (config["num_reference_episodes"], config["num_iterative_episodes"]) == (2, 3)
+    again = idaq(*adapt, "--n-r", "2", "--n-i", "3", "--resume")
+    assert json.loads(again.out) == json.loads(outcome.out)
+    row = json.loads(outcome.out)["rows"][-1]
+    assert (row["method"], row["episodes"]) == ("budget", 5)
+    assert len(row["anytime"]["mean"]) == 5
+    assert row["anytime"]["mean"][-1] == row["mean"]
+    given = idaq("adapt", run, "--method", METHODS[1], "--resume", "--episodes", "4")
+    assert given.code == 0, given.err
+    assert f"--episodes makes no difference to '{METHODS[1]}'" in given.err
+
+
 def test_diverged_training_is_an_error(idaq: Program, data: Path, tmp_path: Path) -> None:
     """Extreme but finite data: no agent of NaNs is written, and it ends at the first NaN."""
     rewards = arrays_of(data)["rewards"]
@@ -187,7 +206,7 @@ def test_diverged_training_is_an_error(idaq: Program, data: Path, tmp_path: Path
 def test_too_little_memory_is_an_error(
     idaq: Program, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def evaluate(*arguments: object) -> None:
+    def evaluate(*arguments: object, **options: object) -> None:
         raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 320000032000 bytes.")
 
     monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", evaluate)
@@ -200,7 +219,7 @@ def test_too_little_memory_is_an_error(
 def test_a_mistake_of_ours_is_not_hidden(
     idaq: Program, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def evaluate(*arguments: object) -> None:
+    def evaluate(*arguments: object, **options: object) -> None:
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", evaluate)

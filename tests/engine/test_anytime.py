@@ -160,6 +160,24 @@ def test_the_budget_is_what_it_was() -> None:
         np.testing.assert_array_equal(value, found[name], err_msg=name)
 
 
+def test_no_further_programs_are_compiled() -> None:
+    compiled: list[str] = []
+
+    def listen(event: str, duration_secs: float, **_: str | int) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    run("posterior", anytime=False)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        run("posterior")
+        assert compiled == []
+        jax.jit(lambda x: x * 7.25)(1.0)  # what is new is noticed
+        assert len(compiled) == 1
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
 def test_equal_seeds_are_equal_and_seeds_alone_are_the_same() -> None:
     twice, alone = run("idaq-return", seeds=(1, 1)), run("idaq-return", seeds=(1,))
     for name in ("anytime_returns", "anytime_hypotheses"):

@@ -64,11 +64,11 @@ def test_interrupted_and_resumed(
     """After Ctrl-C during adaptation, finished results stay, and --resume adds the rest."""
     place, calls = tmp_path / "new", []
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return evaluate(*arguments)
+        return evaluate(*arguments, **options)
 
     monkeypatch.setattr("idaq.runs.adapt_stage.evaluate", interrupted)
     command = (*RUN, "--seeds", "2", "--out", place)

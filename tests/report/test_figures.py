@@ -25,7 +25,7 @@ from idaq.storage.atomic import atomic_file, write_json
 from idaq.storage.dataset import write_dataset
 from tests.fakes import write_manifest
 
-ALL = ["didactic", "iterative", "uncertainty", "adaptation"]
+ALL = ["didactic", "iterative", "uncertainty", "adaptation", "anytime"]
 CONFIG = AdaptConfig(num_reference_episodes=3, num_iterative_episodes=3)
 NUM_TASKS, HORIZON = 6, 4
 TEST_TASKS = [1, 3, 5]
@@ -83,9 +83,12 @@ def raw_results(method: str, seed: int, obs_dim: int) -> dict[str, NDArray[Any]]
     returns = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     returns[:, CONFIG.num_reference_episodes :] += len(method)
     walk = rng.normal(scale=0.3, size=(*shape, HORIZON + 1, obs_dim)).cumsum(axis=2)
+    anytime = np.maximum.accumulate(returns, axis=1)
+    anytime[:, -1] = returns[:, -1]
     arrays: dict[str, Any] = {
         "tasks": np.asarray(TEST_TASKS),
         "returns": returns,
+        "anytime_returns": anytime,
         "kept": np.zeros(shape, bool),
         "observations": walk.astype(np.float32),
         "valid": np.ones((*shape, HORIZON), bool),
@@ -162,9 +165,9 @@ def test_matplotlib_is_imported_only_to_draw(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("methods", "expected"),
     [
-        (("posterior",), ["iterative", "adaptation"]),
+        (("posterior",), ["iterative", "adaptation", "anytime"]),
         (("expert-context",), ["adaptation"]),
-        (("idaq-prediction-error", "a-name"), ["uncertainty", "adaptation"]),
+        (("idaq-prediction-error", "a-name"), ["uncertainty", "adaptation", "anytime"]),
     ],
 )
 def test_missing_methods_are_left_out(
@@ -181,7 +184,32 @@ def test_one_seed_and_no_dataset_are_enough(tmp_path: Path) -> None:
 def test_other_observations_get_no_plane(tmp_path: Path) -> None:
     methods = ("idaq-return", "posterior")
     run = make_run(tmp_path, methods, obs_dim=3, family="another-family", with_data=False)
-    assert names(write_figures(run)) == ["uncertainty", "adaptation"]
+    assert names(write_figures(run)) == ["uncertainty", "adaptation", "anytime"]
+
+
+def test_older_results_have_no_curve_over_budgets(tmp_path: Path) -> None:
+    """A method of one episode needs none: it is a level all the same."""
+    run = make_run(tmp_path)
+    for method in ("posterior", "expert-context"):
+        for seed in (0, 1):
+            arrays = raw_results(method, seed, 2)
+            del arrays["anytime_returns"]
+            save(run, method, seed, arrays)
+    found = load_run(run).methods
+    assert found["posterior"].anytime_means() is None
+    level = found["expert-context"].anytime_means()
+    assert level is not None
+    np.testing.assert_array_equal(level, found["expert-context"].seed_means())
+    with_curves = found["idaq-return"].anytime_means()
+    assert with_curves is not None
+    np.testing.assert_array_equal(with_curves[:, -1], found["idaq-return"].seed_means()[:, -1])
+    assert names(write_figures(run)) == ALL
+    older = make_run(tmp_path / "older", ("posterior", "expert-context"))
+    for seed in (0, 1):
+        arrays = raw_results("posterior", seed, 2)
+        del arrays["anytime_returns"]
+        save(older, "posterior", seed, arrays)
+    assert names(write_figures(older)) == ["iterative", "adaptation"]
 
 
 def test_values_that_are_not_finite_are_not_drawn(tmp_path: Path) -> None:
@@ -228,7 +256,7 @@ def test_paths_that_were_not_saved_are_not_drawn(tmp_path: Path) -> None:
     del arrays["observations"], arrays["valid"]
     save(run, "posterior", 0, arrays)
     assert not load_run(run).is_on_a_plane
-    assert [file.name for file in write_figures(run)] == ["adaptation.png"]
+    assert names(write_figures(run)) == ["adaptation", "anytime"]
 
 
 def test_a_damaged_config_is_named(tmp_path: Path) -> None:

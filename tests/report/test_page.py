@@ -83,6 +83,26 @@ def test_the_curve_is_the_mean_over_tasks_and_seeds(tmp_path: Path) -> None:
     assert (np.asarray(method["curve"]) <= high + 1e-3).all()
 
 
+def test_the_curve_over_budgets_and_older_results_without_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", methods=("posterior", "expert-context"))
+    posterior, expert = page_payload([run.path])["runs"][0]["methods"]
+    raw = [np.load(run.result_file("posterior", seed))["anytime_returns"] for seed in (0, 1)]
+    np.testing.assert_allclose(posterior["anytime"], np.mean(raw, axis=(0, 1)), atol=1e-3)
+    assert len(posterior["anytimeBand"]) == len(posterior["anytime"]) == 6
+    assert posterior["anytime"][-1] == posterior["curve"][-1]
+    assert posterior["anytimeBand"][-1] == posterior["band"][-1]
+    for method in ("posterior", "expert-context"):
+        with np.load(run.result_file(method, 1)) as arrays:
+            older = {name: arrays[name] for name in arrays.files if name != "anytime_returns"}
+        np.savez(run.result_file(method, 1), **older)
+    posterior, expert = page_payload([run.path])["runs"][0]["methods"]
+    assert posterior["anytime"] == posterior["anytimeBand"] == []
+    assert expert["anytime"] == expert["curve"]
+    np.savez(run.result_file("expert-context", 1), **older, anytime_returns=np.full((3, 1), np.inf))
+    _, expert = page_payload([run.path])["runs"][0]["methods"]
+    assert expert["anytime"] == []
+
+
 @pytest.mark.parametrize(
     "case",
     ["paper", "released", "untried, best", "prediction error", "improvement", "search, best"],

@@ -163,6 +163,16 @@ def test_the_episodes_as_a_table(seen: Visit) -> None:
     assert values == sorted(values, reverse=True)
 
 
+def test_the_final_return_of_every_budget_is_drawn(seen: Visit) -> None:
+    """One line per method of several episodes, and a level for expert context."""
+    card = seen.page.locator("#anytime")
+    chart = card.locator("svg[aria-label='Final return against budget']")
+    assert chart.locator("polyline").count() == 4
+    assert chart.locator("circle").count() == 4 * CONFIG.num_episodes
+    assert card.locator("svg line[stroke-dasharray='7 4'] title").count() == 1
+    assert "what the method would commit to" in card.inner_text()
+
+
 def test_names_are_text(seen: Visit) -> None:
     assert seen.page.locator("main b").count() == 0
     assert "2 runs of 2 task families" in seen.text("#subtitle")

@@ -62,7 +62,7 @@ def test_a_finished_run_is_adapted_again(idaq: Program, before: Path) -> None:
     old = load_results(before, METHOD, 0)
     assert idaq("adapt", before, "--method", METHOD, "--name", "again").code == 0
     new = load_results(before, "again", 0)
-    assert set(new) == {*old, "thresholds"}
+    assert set(new) == {*old, "thresholds", "anytime_returns", "anytime_hypotheses"}
     for name, value in old.items():
         np.testing.assert_allclose(value, new[name], rtol=1e-4, atol=1e-4, err_msg=name)
     outcome = idaq("adapt", before, "--method", METHOD, "--resume", "--json")

@@ -97,7 +97,7 @@ def test_its_job_is_resumed(whole: Path, tmp_path: Path) -> None:
     assert results(run.path) == results(whole)
 
 
-def _interrupted(*arguments: Any) -> Any:
+def _interrupted(*arguments: Any, **options: Any) -> Any:
     raise KeyboardInterrupt
 
 
@@ -137,7 +137,8 @@ def test_it_is_read_and_reported_without_its_family(whole: Path) -> None:
     assert summarise(run) == json.loads((whole / "summary.json").read_text())
     assert run.find_data() is not None
     assert load_results(RunDir(whole), "posterior", 0)["returns"].shape == (2, 4)
-    assert [file.name for file in write_figures(whole)] == ["uncertainty.png", "adaptation.png"]
+    figures = [file.stem for file in write_figures(whole)]
+    assert figures == ["uncertainty", "adaptation", "anytime"]
 
 
 def test_several_jobs_with_such_families(whole: Path, tmp_path: Path) -> None:

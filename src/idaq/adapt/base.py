@@ -44,7 +44,12 @@ class Adapter(Protocol):
         ...
 
     def commit(self, agent: PyTree, state: PyTree) -> Hypothesis:
-        """The final hypothesis."""
+        """The final hypothesis, were the budget to end now.
+
+        The last episode runs it. It is also asked for after every other one, and what it says then
+        tells the score of a shorter budget; so it must make sense at any time, from what was
+        observed so far.
+        """
         ...
 
     def record(self, state: PyTree) -> Record:

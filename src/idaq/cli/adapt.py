@@ -18,7 +18,7 @@ from idaq.cli.options import (
 )
 from idaq.cli.output import print_json, print_table, say, say_what_is_missing
 from idaq.errors import IdaqError
-from idaq.settings import AdaptConfig
+from idaq.settings import AdaptConfig, split_episodes
 
 ADAPT_SETTINGS = {  # of options that are named differently
     "n_r": "num_reference_episodes",
@@ -30,10 +30,19 @@ ADAPT_SETTINGS = {  # of options that are named differently
 }
 
 
+def _settings_of(option: str) -> set[str]:
+    """What an option sets."""
+    if option == "episodes":
+        return {ADAPT_SETTINGS["n_r"], ADAPT_SETTINGS["n_i"]}
+    return {ADAPT_SETTINGS.get(option, option)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
     """Options of adaptation; those not given are the run's own."""
 
+    episodes: RunInt = None
+    """The whole budget, split into halves: the reference stage and the iterative one."""
     n_r: RunInt = None
     """Episodes of the reference stage."""
     n_i: RunInt = None
@@ -62,7 +71,18 @@ class Adaptation:
         return {name: value for name, value in values.items() if value is not None}
 
     def resolve(self, base: AdaptConfig) -> AdaptConfig:
-        changes = {ADAPT_SETTINGS.get(name, name): v for name, v in self.given().items()}
+        given = self.given()
+        budget = given.pop("episodes", None)
+        changes = {ADAPT_SETTINGS.get(name, name): value for name, value in given.items()}
+        if budget is not None:
+            stages = [f"--{name.replace('_', '-')}" for name in ("n_r", "n_i") if name in given]
+            if stages:
+                raise IdaqError(
+                    f"--episodes is given, and {' and '.join(stages)} as well.",
+                    "Give the whole budget, which is split by itself, or both of its stages.",
+                )
+            each = changes.get("episodes_per_hypothesis", base.episodes_per_hypothesis)
+            changes |= split_episodes(budget, each)
         return replace(base, **changes)
 
 
@@ -118,7 +138,7 @@ class Adapt(Adaptation):
         say_what_is_missing(run, summary)
         uses = METHODS.get_entry(method).uses
         for option in self.given():
-            if ADAPT_SETTINGS.get(option, option) not in uses:
+            if not uses & _settings_of(option):
                 say(f"--{option.replace('_', '-')} makes no difference to '{method}'")
         if self.video:
             from idaq.report.video import write_video

@@ -83,8 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not _is_out_of_memory(error):
             raise
         return _fail(
-            "There is not enough memory for this. Lower the sizes that you raised (--n-r, --n-i, "
-            "--trajectories, --seeds-at-once, layers and batches), or use a larger machine."
+            "There is not enough memory for this. Lower the sizes that you raised (--episodes, "
+            "--n-r, --n-i, --trajectories, --seeds-at-once, layers and batches), or use a larger "
+            "machine."
         )
     except KeyboardInterrupt:
         can_resume = isinstance(command, Training | Adapt | Behaviour)

@@ -44,13 +44,10 @@ def evaluate(
         is_last = index == last
         hypothesis, episode_keys = _propose(adapter, is_last, agents, state, tasks, keys, index)
         if anytime:
-            committed.append(
-                np.asarray(
-                    hypothesis  # before anything was seen, what is tried first
-                    if is_last or index == 0
-                    else _propose(adapter, True, agents, state, tasks, keys, last)[0]
-                )
-            )
+            now = hypothesis  # also before anything was seen: it is what is tried first
+            if not (is_last or index == 0):
+                now, _ = _propose(adapter, True, agents, state, tasks, keys, last)
+            committed.append(np.asarray(now))
         episode = rollouts.run(agents, hypothesis, tasks, episode_keys)
         state = _observe(adapter, agents, state, hypothesis, episode)
         episodes.append(jax.tree.map(np.asarray, episode))

@@ -4,6 +4,7 @@ RUN/figures/didactic.png      offline data against the episodes of adaptation, o
 RUN/figures/iterative.png     the episodes after the reference stage, one by one
 RUN/figures/uncertainty.png   uncertainty against return, and what the threshold keeps
 RUN/figures/adaptation.png    return per adaptation episode, beside the paper's final returns
+RUN/figures/anytime.png       the final return, had the budget ended after 1, 2, ... episodes
 
 The first two need a two-dimensional observation. A method without results is left out.
 """
@@ -45,6 +46,7 @@ def write_figures(run: RunPlace) -> list[Path]:
         figures["iterative"] = partial(draw_iterative, dataset)
     figures["uncertainty"] = draw_uncertainty
     figures["adaptation"] = draw_adaptation
+    figures["anytime"] = draw_anytime
     files = {name: run.directory.figures / f"{name}.png" for name in figures}
     return [files[name] for name, draw in figures.items() if draw(results, files[name])]
 
@@ -131,8 +133,6 @@ def _uncertainty_legend() -> style.Options:
 
 def draw_adaptation(results: RunResults, path: Path) -> bool:
     """Write `adaptation.png`: means over tasks and seeds, and intervals over seeds."""
-    from matplotlib.ticker import MaxNLocator
-
     methods = list(results.methods.values())
     looks = style.looks(list(results.methods), results.algo)
     known = paper_returns(results)
@@ -141,20 +141,57 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
         widths = [1.0, 0.15] if known else [1.0]
         panels = figure.subplots(1, len(widths), squeeze=False, sharey=True, width_ratios=widths)[0]
         handles = _draw_methods(panels[0], methods, looks)
-        for end in sorted({m.num_reference_episodes for m in methods if m.num_episodes > 1}):
-            line = panels[0].axvline(end + 0.5, color=style.GUIDE, linestyle=":", linewidth=1.2)
-            line.set_label("reference stage ends")
-            handles.append(line)
-        panels[0].set_xlim(0.5, max(method.num_episodes for method in methods) + 0.5)
-        panels[0].xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-        panels[0].yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-        panels[0].set_xlabel("adaptation episode")
-        panels[0].set_ylabel("return")
-        panels[0].grid(visible=True, axis="y")
+        handles += _finish_episodes(panels[0], methods, "adaptation episode", "return")
         if known:
             _draw_papers(panels[1], known, looks)
         figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=2.8)
     return True
+
+
+def draw_anytime(results: RunResults, path: Path) -> bool:
+    """Write `anytime.png`; false if no method with several episodes has such results.
+
+    A method of one episode, which is expert context, is a horizontal line.
+    """
+    curves = [(method, method.anytime_means()) for method in results.methods.values()]
+    known = [(method, means) for method, means in curves if means is not None]
+    several = [method for method, _ in known if method.num_episodes > 1]
+    if not several:
+        return False
+    looks = style.looks(list(results.methods), results.algo)
+    with style.drawing(path, 7.6, 4.1) as figure:
+        figure.suptitle(_adaptation_title(results), fontsize=10)
+        axes, handles = figure.subplots(), []
+        for depth, (method, means) in enumerate(known):
+            if method.num_episodes > 1:
+                handles.append(_draw_curve(axes, 1, means, looks[method.name]))
+                handles[-1].set_zorder(3 - 0.01 * depth)  # the first on top
+            else:
+                handles.append(_draw_level(axes, means[:, 0], looks[method.name]))
+        budget = "budget: episodes, of which the last one is scored"
+        handles += _finish_episodes(axes, several, budget, "return of the scored episode")
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=2.8)
+    return True
+
+
+def _finish_episodes(
+    axes: Axes, methods: list[MethodResults], xlabel: str, ylabel: str
+) -> list[Line2D]:
+    """Axes over episodes; returns the lines that mark the end of the reference stage."""
+    from matplotlib.ticker import MaxNLocator
+
+    lines = []
+    for end in sorted({m.num_reference_episodes for m in methods if m.num_episodes > 1}):
+        line = axes.axvline(end + 0.5, color=style.GUIDE, linestyle=":", linewidth=1.2)
+        line.set_label("reference stage ends")
+        lines.append(line)
+    axes.set_xlim(0.5, max(method.num_episodes for method in methods) + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(visible=True, axis="y")
+    return lines
 
 
 def paper_returns(results: RunResults) -> dict[str, Published]:

@@ -18,7 +18,7 @@ from idaq.errors import IdaqError
 from idaq.report import style
 from idaq.runs.directory import RunDir
 from idaq.runs.labels import subject_of
-from idaq.runs.results import adaptation_config, thresholds
+from idaq.runs.results import adaptation_config, anytime_returns, thresholds
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_intervals
 from idaq.runs.summary import data_quality, summary_of
@@ -32,7 +32,7 @@ DATA_PATHS = 6  # logged trajectories per task, besides the episodes
 _CELL_NAME = re.compile(r"^cells/(.+-[0-9a-f]{6})[0-9a-f]{10}(-curve)?$")  # of a benchmark
 EPISODE_ARRAYS = (
     *("tasks", "returns", "kept", "uncertainty", "thresholds", "success"),
-    *("observations", "valid"),
+    *("observations", "valid", "anytime_returns"),
 )
 
 
@@ -141,18 +141,32 @@ def _row(summary: Json, row: Json) -> Json:
 def _method(run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget) -> Json:
     config = adaptation_config(run, name)
     found = [_load(run.result_file(name, seed)) for seed in seeds]
-    means = np.stack([each["returns"].mean(axis=0) for each in found])  # [seeds, episodes]
-    intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
+    curve, band = _curve([each["returns"] for each in found])
+    shorter = [anytime_returns(each) for each in found]
+    known = [each for each in shorter if each is not None]
+    anytime, anytime_band = _curve(known if len(known) == len(found) else [])
     return {
         "name": name,
         "label": look.label,
         "colour": look.colour,
         "reference": config.num_reference_episodes,
         "judged": "uncertainty" in found[0],
-        "curve": [round(float(value), 4) for value in means.mean(axis=0)],
-        "band": intervals.round(4).tolist(),
+        "curve": curve,
+        "band": band,
+        "anytime": anytime,
+        "anytimeBand": anytime_band,
         "seeds": [_seed(each, config, budget, place == 0) for place, each in enumerate(found)],
     }
+
+
+def _curve(seeds: list[AnyArray]) -> tuple[list[float], list[list[float]]]:
+    """Means over tasks and seeds, and their intervals over seeds, of arrays [tasks, episodes]."""
+    if not seeds:
+        return [], []
+    means = np.stack([each.mean(axis=0) for each in seeds])  # [seeds, episodes]
+    intervals = bootstrap_intervals(means.T) if len(seeds) > 1 else np.zeros((0, 2))
+    curve = [round(float(value), 4) for value in means.mean(axis=0)]
+    return curve, intervals.round(4).tolist()
 
 
 def _seed(arrays: dict[str, AnyArray], config: AdaptConfig, budget: Budget, is_first: bool) -> Json:

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from idaq.errors import IdaqError
 from idaq.runs.labels import HEADLINE, added_methods, subject_of
-from idaq.runs.results import RawResults, adaptation_config, load_results, reference_thresholds
+from idaq.runs.results import (
+    RawResults,
+    adaptation_config,
+    anytime_returns,
+    load_results,
+    reference_thresholds,
+)
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import per_seed_mean
 from idaq.runs.summary import complete_names, data_quality
@@ -46,6 +52,12 @@ class MethodResults:
     def seed_means(self) -> NDArray[np.float64]:
         """The return, averaged over each seed's tasks, [seeds, episodes]."""
         return per_seed_mean(np.stack([results["returns"] for results in self.seeds]))
+
+    def anytime_means(self) -> NDArray[np.float64] | None:
+        """The same had the budget ended after 1, 2, ... episodes; None if results do not say."""
+        found = [anytime_returns(results) for results in self.seeds]
+        known = [each for each in found if each is not None]
+        return per_seed_mean(np.stack(known)) if len(known) == len(found) else None
 
     def reference_threshold(self, task: int) -> float:
         """The threshold that the reference stage set, which is always an observed uncertainty.

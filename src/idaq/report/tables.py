@@ -21,7 +21,8 @@ def summary_table(summary: Json) -> Table:
     table = Table(
         title=f"{subject}, preset {summary['preset']}: the final episode",
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
-        + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds"),
+        + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds")
+        + _episodes_needed(summary),
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
@@ -35,6 +36,18 @@ def summary_table(summary: Json) -> Table:
         cells = [columns[name](summary, row) for name in columns]
         table.add_row(*cells, style="bold" if row["method"] == HEADLINE else None)
     return table
+
+
+def _episodes_needed(summary: Json) -> str:
+    """How soon every method is about as good as expert context, if that is known."""
+    needed = [
+        f"{row['method']} {row['episodes_to_95'] or 'never'}"
+        for row in summary["rows"]
+        if row["episodes"] > 1 and row.get("episodes_to_95_ci95") is not None
+    ]
+    if not needed:
+        return ""
+    return f"\nepisodes to get 95% of the way to expert context: {', '.join(needed)}"
 
 
 def plain_table(title: str, rows: list[Json]) -> Table:

@@ -22,6 +22,11 @@ def added_methods(names: Iterable[str]) -> list[str]:
     return [name for name in names if name in METHODS and name not in built_in]
 
 
+def is_given_logs(name: str) -> bool:
+    """Whether these are results of a method that is given logged episodes of the test task."""
+    return name in METHODS and METHODS[name].is_given_logs
+
+
 def method_order(name: str) -> tuple[int, str]:
     """The paper's methods first, in its order; then the others by name."""
     known = PAPER_METHODS.index(name) if name in PAPER_METHODS else len(PAPER_METHODS)

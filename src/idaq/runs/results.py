@@ -46,6 +46,18 @@ def _instead(directory: RunDir, name: str) -> str:
     return f"There are: {there}." if there else "Adapt its agents first."
 
 
+def anytime_returns(results: RawResults) -> AnyArray | None:
+    """The return, had the budget ended after 1, 2, ... episodes, [tasks, N].
+
+    None where that is not known: older results do not say, unless there is but one episode, and
+    what would have been committed to may have diverged.
+    """
+    returns = results["returns"]
+    found = results.get("anytime_returns", returns if returns.shape[1] == 1 else None)
+    is_known = found is not None and found.shape == returns.shape and np.isfinite(found).all()
+    return found if is_known else None
+
+
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:
     """The threshold that the reference stage set, per task.
 

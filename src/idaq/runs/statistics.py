@@ -66,6 +66,45 @@ def capped_score(returns: Floats, reference_return: float) -> FloatArray:
     return np.minimum(normalised_score(returns, reference_return), 1.0)
 
 
+# --- Over budgets ----------------------------------------------------------------------------
+# A curve is [seeds, N]: the score if the budget had ended after 1, 2, ... N episodes.
+
+
+def episodes_to(curves: Floats, goal: Floats, share: float) -> int | None:
+    """After how many episodes a method has come that share of the way to a goal, if it has.
+
+    The way leads from the curve's first point to the goal, both averaged over seeds, so that it
+    does not matter whether returns are negative. `goal` is [seeds]. A curve that starts at the goal
+    or beyond is there after one episode.
+    """
+    reached = _first_reached(curves, goal, share)
+    return int(reached) if reached <= curves.shape[1] else None
+
+
+def episodes_to_interval(curves: Floats, goal: Floats, share: float) -> tuple[float, float]:
+    """Its 95% percentile bootstrap interval over seeds; never counts as N + 1."""
+    num = len(goal)
+
+    def statistic(places: FloatArray, axis: int = -1) -> FloatArray:
+        seeds = places.astype(np.int64)  # resampled, [..., num]
+        return _first_reached(curves[seeds], goal[seeds], share)
+
+    if num == 1:
+        value = float(_first_reached(curves, goal, share))
+        return value, value
+    low, high = _bootstrap([np.arange(num, dtype=np.float64)], statistic, NUM_RESAMPLES)
+    return float(low), float(high)
+
+
+def _first_reached(curves: Floats, goal: Floats, share: float) -> FloatArray:
+    """[..., seeds, N] and [..., seeds] to [...]; N + 1 where it is not reached."""
+    means = np.asarray(curves, np.float64).mean(axis=-2)
+    start, aim = means[..., 0], np.asarray(goal, np.float64).mean(axis=-1)
+    reached = means >= np.asarray(start + share * (aim - start))[..., None]
+    ever = np.concatenate([reached, np.ones_like(reached[..., :1])], axis=-1)
+    return np.asarray(1.0 + ever.argmax(axis=-1), np.float64)
+
+
 # --- Over many task sets --------------------------------------------------------------------
 # A method's scores are [sets, seeds]. Sets are strata: a resample draws seeds anew within each.
 

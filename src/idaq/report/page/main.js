@@ -132,16 +132,34 @@ function curveSeries(methods) {
   return series;
 }
 
+/** The score against the budget; methods of one episode are levels. Older results do not have it. */
+function anytimeCard(run) {
+  const methods = run.methods.filter((m) => m.anytime.length);
+  const long = methods.filter((m) => m.anytime.length > 1);
+  if (!long.length) return null;
+  const series = methods.map((m) => ({ label: m.label, colour: m.colour, x: m.anytime.map((_, i) => i + 1), y: m.anytime, band: m.anytimeBand }));
+  return h("div", { class: "card", id: "anytime" }, h("h3", {}, `${run.title}: final return by budget`),
+    lineChart({ width: fitting(540), height: 320, series, guides: stageEnds(long), xlabel: "budget in episodes", ylabel: "return of the last one", whole: true, name: "Final return against budget" }),
+    legend(series.map((each) => [each.colour, each.label])),
+    h("p", { class: "note" }, "For a budget of k episodes: the return of an episode that runs what the method would commit to after k − 1. The last point is the final episode of the whole budget."));
+}
+
+function stageEnds(methods) {
+  return [...new Set(methods.map((m) => m.reference))].map((n) => ({ x: n + 0.5, label: "the reference stage ends" }));
+}
+
 function adaptationCurves(runs) {
-  const holder = h("div", { class: "card", style: "max-width:44rem" });
+  const holder = h("div", { class: "cards" });
   const draw = (index) => {
     const run = runs[index];
     const series = curveSeries(run.methods);
-    const ends = [...new Set(run.methods.filter((m) => m.curve.length > 1).map((m) => m.reference))];
-    const guides = ends.map((n) => ({ x: n + 0.5, label: "the reference stage ends" }));
-    holder.replaceChildren(h("h3", {}, `${run.title}: return per adaptation episode`),
-      lineChart({ width: fitting(660), height: 340, series, guides, xlabel: "adaptation episode", ylabel: "return", whole: true }),
+    const guides = stageEnds(run.methods.filter((m) => m.curve.length > 1));
+    const anytime = anytimeCard(run);
+    const size = anytime ? { width: fitting(540), height: 320 } : { width: fitting(660), height: 340 };
+    const episodes = h("div", { class: "card", style: "max-width:44rem" }, h("h3", {}, `${run.title}: return per adaptation episode`),
+      lineChart({ ...size, series, guides, xlabel: "adaptation episode", ylabel: "return", whole: true }),
       legend(series.map((each) => [each.colour, each.label])));
+    holder.replaceChildren(...[episodes, anytime].filter(Boolean));
   };
   draw(0);
   const chooser = runs.length > 1 ? h("div", { class: "tools" }, select("Family", runs.map((r, i) => [i, r.title]), 0, (v) => draw(Number(v)))) : null;
