@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from idaq.algos.entries import PAPER_METHODS
 from idaq.behaviour.ladder import ladder_rows, load_ladder
 from idaq.behaviour.quality import shipped_policies
 from idaq.bench.paper import Published
@@ -26,6 +27,7 @@ from idaq.runs.run import Run
 from idaq.runs.statistics import normalised_score
 from idaq.storage.checked import read_json
 from idaq.storage.describe import successful_return
+from tests.docs_search_tables import search_tables
 
 ROOT = Path(__file__).parent.parent
 DOCS = [ROOT / "README.md", ROOT / "results" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -90,7 +92,7 @@ def default_table(run: str) -> str:
             NAMES[method],
             *(cell for each in FAMILIES for cell in (results[each][method], paper(each, method))),
         ]
-        for method in results[FAMILIES[0]]
+        for method in PAPER_METHODS
     ]
     return markdown(("", "Point-Robot", "paper", "Point-Robot-Sparse", "paper"), rows)
 
@@ -538,7 +540,9 @@ def ml1_experts_table() -> str:
 def tables() -> dict[str, str]:
     """Every table by its marker."""
     return {
-        "default": default_table("default"),
+        **search_tables(),
+        "default": default_table("bayesian"),
+        "default-before": default_table("default"),
         "default-seeds-0": default_table("default-seeds-0"),
         "paper": paper_preset_table(),
         "ml1": ml1_table(),

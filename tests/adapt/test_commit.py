@@ -108,17 +108,18 @@ def test_the_last_commitment_is_the_final_episode(case: str) -> None:
 
 
 @pytest.mark.parametrize("final", ["posterior", "best"])
-def test_uncertainties_that_are_no_numbers_leave_the_next_hypothesis(final: Any) -> None:
+def test_uncertainties_that_are_no_numbers_leave_the_latest_hypothesis(final: Any) -> None:
     """While the reference stage lasts; at its end nothing was kept, which is no belief at all."""
     config = options(final=final)
     adapter = make_adapter("idaq-prediction-error", config, fakes.ActsAsBelieved())
     agent = fakes.agent(PRIORS[0], (float("nan"), 0.0, 1.0))
     state = adapter.init(agent, jax.random.key(0), None)
+    latest = adapter.propose(agent, state)
     for count in range(config.num_reference_episodes):
-        hypothesis = adapter.propose(agent, state)
-        np.testing.assert_array_equal(adapter.commit(agent, state), hypothesis, str(count))
-        episode = fakes.episode(hypothesis, jnp.zeros(2), jnp.asarray(3), jnp.zeros(fakes.HORIZON))
-        state = adapter.observe(agent, state, hypothesis, episode)
+        np.testing.assert_array_equal(adapter.commit(agent, state), latest, str(count))
+        latest = adapter.propose(agent, state)
+        episode = fakes.episode(latest, jnp.zeros(2), jnp.asarray(3), jnp.zeros(fakes.HORIZON))
+        state = adapter.observe(agent, state, latest, episode)
     np.testing.assert_array_equal(adapter.commit(agent, state), [0.0, 0.0])
 
 

@@ -51,7 +51,12 @@ def train(
 
 
 def adapt(
-    dataset: Dataset, config: AlgorithmConfig, agent: PyTree, method: str, seed: int
+    dataset: Dataset,
+    config: AlgorithmConfig,
+    agent: PyTree,
+    method: str,
+    seed: int,
+    options: AdaptConfig = ADAPT,
 ) -> Results:
     """The agent on the test tasks of its split."""
     family = POINT_FAMILIES[dataset.family]
@@ -63,7 +68,7 @@ def adapt(
         given = jax.tree.map(lambda x: jnp.asarray(x)[None], expert)
     return evaluate(
         make_rollouts(family, algorithm),
-        make_adapter(method, ADAPT, algorithm),
+        make_adapter(method, options, algorithm),
         jax.tree.map(lambda x: x[None], agent),
         jnp.asarray(tasks[None], jnp.int32),
         jax.random.key(seed)[None],

@@ -30,6 +30,8 @@ NETWORKS = (
     *("algorithm.ensemble.hidden=[8]", "algorithm.ensemble.size=2", "algorithm.latent_dim=2"),
     *("algorithm.batch_size=4", "algorithm.context_size=4", "algorithm.meta_batch_size=2"),
     *("train.log_every_updates=1", "train.checkpoint_every_updates=2"),
+    # preset `default` has another search since, which the agent remembers logs for
+    *("algorithm.logged_rows=0", "adapt.reference=farthest-first", "adapt.iterate=untried"),
 )
 METHOD = "idaq-prediction-error"
 OPTIONS = ("--n-r", 2, "--n-i", 2, "--trajectories", 1, "--resume", "--json")

@@ -138,7 +138,7 @@ class Idaq:
         """The final policy's; before the reference stage ends, as if it ended now.
 
         A hypothesis that has not run all of its n_e episodes is not judged yet. Before any is,
-        it is the one that would be tried next.
+        it is the one that is being tried.
         """
         count = state.memory.count
         in_reference = count < self.config.num_reference_episodes
@@ -148,7 +148,8 @@ class Idaq:
         else:
             final = state.memory.hypotheses[jnp.nanargmin(state.uncertainty)]
         nothing_judged = in_reference & jnp.isnan(state.uncertainty).all()
-        return jnp.where(nothing_judged, self._next(agent, state), final)
+        latest = jnp.where(count > 0, state.memory.hypotheses[count - 1], state.reference[0])
+        return jnp.where(nothing_judged, latest, final)
 
     def record(self, state: IdaqState) -> Record:
         return {

@@ -119,15 +119,11 @@ def compare(logs: Logs, spec: Spec, episode: Episodes, task: Places | None = Non
     )
     sees_effects = outcomes.shape[-1] > 1
     own_inputs, own_outcomes = _in_units(logs.units, rows, sees_effects)
-    num_tasks, num_rows, width = inputs.shape
-    flat = inputs.reshape(-1, width)
-    squared = (own_inputs**2).sum(-1)[:, None] + (flat**2).sum(-1) - 2.0 * own_inputs @ flat.T
-    squared = squared.reshape(len(steps), num_tasks, num_rows)
-    squared = jnp.where(exists, jnp.maximum(squared, 0.0), jnp.inf)
-    nearest = squared.argmin(-1)  # [num_steps, num_tasks]
-    theirs = outcomes[jnp.arange(num_tasks), nearest]
-    difference = jnp.abs(theirs - own_outcomes[:, None]).max(-1)
-    closeness = jnp.exp(-0.5 * squared.min(-1) / WIDTH**2) * is_step[:, None]
+    squared, theirs = jax.lax.map(
+        lambda task: _nearest(own_inputs, *task), (inputs, outcomes, exists)
+    )
+    difference = jnp.abs(theirs - own_outcomes).max(-1).T
+    closeness = jnp.exp(-0.5 * squared.T / WIDTH**2) * is_step[:, None]
     return Comparison(closeness, jnp.minimum(difference / TOLERANCE, 1.0), is_step)
 
 
@@ -140,6 +136,24 @@ def contradiction(logs: Logs, spec: Spec, episode: Episodes) -> Vector:
     usual = (closeness * error).sum(-1) / jnp.maximum(closeness.sum(-1), 1e-9)
     against: Vector = (closeness * (error - usual[:, None])).sum(0)
     return against
+
+
+def _nearest(
+    points: jax.Array, inputs: jax.Array, outcomes: jax.Array, exists: Mask
+) -> tuple[Vector, jax.Array]:
+    """For each point, its squared distance to the nearest of one task's rows, and its outcome.
+
+    |a - b|^2 = |a|^2 + (|b|^2 - 2 a b), of which a product of matrices gives what depends on b. One
+    task at a time stays in the cache, and looking for the minimum's place after its value is five
+    times as fast on a CPU as `argmin`.
+    """
+    squares = jnp.where(exists, (inputs**2).sum(-1), jnp.inf)
+    rows = jnp.concatenate([-2.0 * inputs, squares[:, None]], axis=-1)
+    with_one = jnp.concatenate([points, jnp.ones((len(points), 1))], axis=-1)
+    beyond = with_one @ rows.T
+    least = beyond.min(-1)
+    place = jnp.argmax(beyond == least[:, None], axis=-1)
+    return jnp.maximum((points**2).sum(-1) + least, 0.0), outcomes[place]
 
 
 def _in_units(

@@ -63,7 +63,7 @@ def draw_uncertainty(results: RunResults, path: Path) -> bool:
         return False
     columns = min(MAX_COLUMNS, len(methods))
     rows = -(-len(methods) // columns)
-    looks = style.looks(list(results.methods), results.algo)
+    looks = style.looks(list(results.methods), results.algo, results.configs)
     with style.drawing(path, max(4.5, 0.6 + 2.75 * columns), 0.9 + 2.5 * rows) as figure:
         figure.suptitle(results.example_title, fontsize=10)
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
@@ -134,7 +134,7 @@ def _uncertainty_legend() -> style.Options:
 def draw_adaptation(results: RunResults, path: Path) -> bool:
     """Write `adaptation.png`: means over tasks and seeds, and intervals over seeds."""
     methods = list(results.methods.values())
-    looks = style.looks(list(results.methods), results.algo)
+    looks = style.looks(list(results.methods), results.algo, results.configs)
     known = paper_returns(results)
     with style.drawing(path, 7.6, 4.1) as figure:
         figure.suptitle(_adaptation_title(results), fontsize=10)
@@ -158,7 +158,7 @@ def draw_anytime(results: RunResults, path: Path) -> bool:
     several = [method for method, _ in known if method.num_episodes > 1]
     if not several:
         return False
-    looks = style.looks(list(results.methods), results.algo)
+    looks = style.looks(list(results.methods), results.algo, results.configs)
     with style.drawing(path, 7.6, 4.1) as figure:
         figure.suptitle(_adaptation_title(results), fontsize=10)
         axes, handles = figure.subplots(), []

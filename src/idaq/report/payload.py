@@ -79,7 +79,12 @@ def run_payload(run: RunPlace, name: str, budget: Budget) -> Json:
     identity, provenance = run.identity, run.manifest.provenance
     summary = _summary(run)
     seeds, names = run.seeds(), [row["method"] for row in summary["rows"]]
-    looks = style.looks(names, identity.algo)
+    configs = {
+        each: adaptation_config(run.directory, each)
+        for each in names
+        if run.directory.adapt_config_file(each).is_file()
+    }
+    looks = style.looks(names, identity.algo, configs)
     methods = [_method(run.directory, each, looks[each], seeds, budget) for each in names]
     return {
         "name": name,

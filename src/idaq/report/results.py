@@ -18,6 +18,7 @@ from idaq.runs.results import (
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import per_seed_mean
 from idaq.runs.summary import complete_names, data_quality
+from idaq.settings import AdaptConfig
 
 DRAWN_ARRAYS = ("tasks", "kept")  # besides the returns
 
@@ -27,8 +28,12 @@ class MethodResults:
     """All seeds of one method. The last episode is scored, and is not judged as context."""
 
     name: str
-    num_reference_episodes: int
+    config: AdaptConfig
     seeds: list[RawResults]
+
+    @property
+    def num_reference_episodes(self) -> int:
+        return self.config.num_reference_episodes
 
     @property
     def first(self) -> RawResults:
@@ -100,6 +105,11 @@ class RunResults:
         return [self.methods[name] for name in (*names, *judging) if name in self.methods]
 
     @property
+    def configs(self) -> dict[str, AdaptConfig]:
+        """What every method was run with."""
+        return {name: method.config for name, method in self.methods.items()}
+
+    @property
     def subject(self) -> str:
         """What the run is about, in words."""
         return subject_of(self.family, self.quality, self.algo, self.components)
@@ -152,4 +162,4 @@ def _load_method(run: Run, name: str, seeds: list[int]) -> MethodResults:
                 f"'{run.directory.result_file(name, seed)}' lacks {', '.join(absent)}.",
                 "Remove it and adapt again with `resume=True`.",
             )
-    return MethodResults(name, config.num_reference_episodes, results)
+    return MethodResults(name, config, results)

@@ -8,12 +8,13 @@ the same results give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from idaq.runs.labels import label_of_method
+from idaq.runs.labels import label_of_method, label_of_results
+from idaq.settings import AdaptConfig
 from idaq.storage.outputs import PICTURE, PICTURE_MARK, output_file
 
 if TYPE_CHECKING:
@@ -84,14 +85,26 @@ _OTHER_COLOURS = ("#56B4E9", "#8C6D31", "#5E3C99", "#B2182B")
 _OTHER_MARKERS = ("P", "X", "<", ">", "*")
 
 
-def looks(names: list[str], algorithm: str = "") -> dict[str, Look]:
-    """A look for every method of an algorithm's agents, with the labels of their entries."""
+def looks(
+    names: list[str], algorithm: str = "", configs: Mapping[str, AdaptConfig] | None = None
+) -> dict[str, Look]:
+    """A look for every method of an algorithm's agents, with the labels of their entries.
+
+    `configs`, by name, are what results were made with: labels say by which search.
+    """
     others = [name for name in names if name not in SHAPES]
     shapes = {name: SHAPES[name] for name in names if name in SHAPES}
     for index, name in enumerate(others):
         colour = _OTHER_COLOURS[index % len(_OTHER_COLOURS)]
         shapes[name] = Shape(colour, _OTHER_MARKERS[index % len(_OTHER_MARKERS)])
-    return {name: Look(label_of_method(name, algorithm), *shape) for name, shape in shapes.items()}
+    known = configs or {}
+    labels = {
+        name: label_of_results(name, algorithm, known[name])
+        if name in known
+        else label_of_method(name, algorithm)
+        for name in shapes
+    }
+    return {name: Look(labels[name], *shape) for name, shape in shapes.items()}
 
 
 def pale(colour: str) -> str:

@@ -77,7 +77,7 @@ def draw_didactic(dataset: Dataset | None, results: RunResults, path: Path) -> b
     task = results.example
     scene = make_scene(dataset, int(methods[0].first["tasks"][task]))
     window = _window([*_judged_paths(methods, task), *scene.data, scene.goals])
-    looks = style.looks([method.name for method in methods], results.algo)
+    looks = style.looks([method.name for method in methods], results.algo, results.configs)
     with style.drawing(path, 0.7 + 3.7 * len(methods), 1.2 + 3.3 * window.ratio) as figure:
         panels = list(figure.subplots(1, len(methods), squeeze=False)[0])
         for axes, method in zip(panels, methods, strict=True):
@@ -170,7 +170,7 @@ def draw_iterative(dataset: Dataset | None, results: RunResults, path: Path) -> 
     ]
     window = _window([*paths, scene.goals])
     height = 0.7 + len(methods) * (0.6 + 0.85 * window.ratio)
-    looks = style.looks([method.name for method in methods], results.algo)
+    looks = style.looks([method.name for method in methods], results.algo, results.configs)
     with style.drawing(path, max(7.0, 0.95 * columns), height) as figure:
         title = f"{results.example_title}: each episode's return above, its number below"
         figure.suptitle(title, fontsize=10)

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 
 from idaq.adapt.methods import METHODS
+from idaq.adapt.search import SEARCHES
 from idaq.algos.entries import PAPER_METHODS, comes_with_idaq, default_algorithm, label_of
 from idaq.registry import registry_of
+from idaq.settings import AdaptConfig
 
+PAPERS_SEARCHES = ("posterior",)  # of the iterative stage: methods that use it go by plain labels
 HEADLINE = PAPER_METHODS[0]  # the paper's own method
 
 
@@ -14,6 +17,20 @@ def label_of_method(name: str, algorithm: str = "") -> str:
     if name not in METHODS:
         return name
     return METHODS[name].label.replace("{algorithm}", label_of(algorithm or default_algorithm()))
+
+
+def label_of_results(name: str, algorithm: str, config: AdaptConfig) -> str:
+    """The label of a method as it was run: by the paper's rules, or by another search."""
+    label = label_of_method(name, algorithm)
+    if name not in METHODS or "iterate" not in METHODS[name].uses:
+        return label
+    search = config.iterate
+    return label if search in PAPERS_SEARCHES else f"{label}, {label_of_search(search)} search"
+
+
+def label_of_search(name: str) -> str:
+    """A search's label; its name if it is not installed."""
+    return SEARCHES[name].label if name in SEARCHES else name
 
 
 def added_methods(names: Iterable[str]) -> list[str]:
