@@ -31,7 +31,7 @@ from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
 from idaq.runs.resolve import judge_kind, resolve, without_judge
 from idaq.settings import AdaptConfig, Quality, RunConfig, Split
-from idaq.storage.checked import read_object
+from idaq.storage.checked import is_text, read_object
 
 SPLIT: Split = "test"
 
@@ -210,7 +210,7 @@ def run_place(results: Path, cell: Cell) -> RunDir | None:
 def known_recipe(results: Path, cell: Cell) -> Recipe | None:
     """The recipe of a cell's run, if its data is known."""
     file = description_place(results, cell)
-    return cell.recipe(str(read_object(file)["sha256"])) if file.is_file() else None
+    return cell.recipe(read_object(file, sha256=is_text)["sha256"]) if file.is_file() else None
 
 
 def run_of(results: Path, cell: Cell, recipe: Recipe) -> RunDir:

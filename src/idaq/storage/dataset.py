@@ -8,7 +8,6 @@ verified, and everything that training relies on is checked before a row is used
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,17 @@ from numpy.typing import NDArray
 from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_directory, write_json
+from idaq.storage.checked import (
+    Check,
+    is_count,
+    is_number,
+    is_object,
+    is_text,
+    list_of,
+    or_none,
+    read_object,
+    with_fields,
+)
 from idaq.types import AnyArray, Spec
 
 SCHEMA_VERSION = 1
@@ -49,6 +59,11 @@ DTYPES: dict[str, type] = {
     "success": np.bool_,
     "episode_offsets": np.int64,
     "episode_task": np.int64,
+}
+
+EXPERT_FIELDS: dict[str, Check] = {  # a scripted expert's successes, per task
+    "successes": or_none(list_of(is_count)),
+    "successful_returns": or_none(list_of(is_number)),
 }
 
 Arrays = Mapping[str, AnyArray]
@@ -244,12 +259,7 @@ def read_metadata(path: Path) -> Json:
     file = path / METADATA_FILE
     if not file.is_file():
         raise IdaqError(f"'{path}' is no dataset: it has no {METADATA_FILE}.", _REMEDY)
-    try:
-        metadata = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise IdaqError(f"'{file}' is not valid JSON ({error}).", _REMEDY) from error
-    if not isinstance(metadata, dict):
-        raise IdaqError(f"'{file}' holds no JSON object.", _REMEDY)
+    metadata = read_object(file, _REMEDY)
     version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:
         raise IdaqError(
@@ -261,9 +271,10 @@ def read_metadata(path: Path) -> Json:
 
 
 def _check_metadata(metadata: Json, where: str, remedy: str) -> None:
-    for key, kind in (("family", str), ("num_tasks", int), ("sha256", dict)):
-        if not isinstance(metadata.get(key), kind):
-            raise IdaqError(f"{where} has no usable '{key}': {metadata.get(key)!r}.", remedy)
+    fields: dict[str, Check] = {"family": is_text, "num_tasks": is_count, "sha256": is_object}
+    fields |= {"quality": or_none(is_text), "expert": or_none(is_object)}
+    with_fields(metadata, where, remedy, **fields)
+    with_fields(metadata.get("expert") or {}, f"'expert' of {where}", remedy, **EXPERT_FIELDS)
 
 
 def _check_names(names: Iterable[str], where: str) -> None:
