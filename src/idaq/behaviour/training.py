@@ -41,6 +41,7 @@ from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
 from idaq.engine.provenance import find_provenance
 from idaq.engine.rollout import make_rollouts
+from idaq.engine.stopping import check_stopped, is_stopping
 from idaq.engine.updates import repeat
 from idaq.envs import get_family
 from idaq.envs.family import (
@@ -288,9 +289,10 @@ def _train(
                 ladder = _add_rung(training, ladder, number, state.learner.policy)
                 rung = ladder.rungs[-1]
                 say(f"round {number}: return {rung.mean_return:.2f}, mode {rung.mode_return:.2f}")
-            if due or is_over:
-                _save(training, path, state, number, ladder)
             bar.advance_to(number)
+            if due or is_over or is_stopping():
+                _save(training, path, state, number, ladder)
+                check_stopped()
             if is_over or number == config.num_rounds:
                 return ladder
             state, metrics = _round(training, state, number, simulators)

@@ -16,7 +16,7 @@ from idaq.bench.choices import (
     ScaleName,
 )
 from idaq.cli.flags import in_flags
-from idaq.cli.options import Flag, Workers, unset, unset_choice
+from idaq.cli.options import DEFAULT_GRACE, Flag, Grace, Workers, unset, unset_choice
 from idaq.cli.output import print_json, print_rows, say
 from idaq.errors import IdaqError
 from idaq.settings import PresetName
@@ -147,6 +147,8 @@ class BenchRun(_Selection):
     """GPUs, or a share of one, that Ray reserves for a cell."""
     workers: Workers = 0
     """Processes that run simulators; with Ray, per cell."""
+    grace: Grace = DEFAULT_GRACE
+    """After SIGTERM, how long a training may take to save its state."""
 
     def run(self) -> None:
         from idaq.bench.runner import check_outcome, run_cells
@@ -169,12 +171,12 @@ class BenchRun(_Selection):
                 gpus_per_cell=self.gpus_per_cell,
                 say=lambda text: say(in_flags(text, self)),
             )
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             say(
                 f"\nidaq: stopped; go on with `idaq bench run {self.name} {self.options()}`, "
                 f"look with `idaq bench status {self.name} {self.options()}`"
             )
-            raise SystemExit(130) from None
+            raise SystemExit(getattr(stop, "code", 130)) from None
         check_outcome(statuses)
         done = sum(status.state == "done" for status in statuses.values())
         print(f"{experiment.name}: {done} of {len(cells)} cells done, in {self.results}")

@@ -22,6 +22,7 @@ from idaq.cli.report import Report
 from idaq.cli.run import Run
 from idaq.cli.theory_command import Theory
 from idaq.cli.train import Train, Training
+from idaq.engine.stopping import Stopped, stopped_by_signals
 from idaq.errors import IdaqError
 
 Command = (
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the program.
 
     Returns 0 when it did what was asked, 1 when the theory did not come out as it should, 2 for an
-    error that it explained, 130 when it was interrupted.
+    error that it explained, 130 after Ctrl-C and 143 after SIGTERM.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -66,7 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
             from idaq.engine.device import enable_compile_cache
 
             enable_compile_cache()
-        code: int = command.run() or 0
+        with stopped_by_signals(getattr(getattr(command, "command", command), "grace", 0.0)):
+            code: int = command.run() or 0
         sys.stdout.flush()
         return code
     except IdaqError as error:
@@ -87,10 +89,10 @@ def main(arguments: list[str] | None = None) -> int:
             "--n-r, --n-i, --trajectories, --seeds-at-once, layers and batches), or use a larger "
             "machine."
         )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         can_resume = isinstance(command, Training | Adapt | Behaviour)
         say("\nidaq: stopped" + ("; go on with the same command and --resume" * can_resume))
-        return 130
+        return stop.code if isinstance(stop, Stopped) else 130
     return 0
 
 

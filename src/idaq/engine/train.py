@@ -19,6 +19,7 @@ from idaq.algos.base import Algorithm
 from idaq.algos.data import SeedData, SharedData, TrainData
 from idaq.engine.loading import fit_normaliser, load_episodes, load_rows, mean_return, returns_to_go
 from idaq.engine.starts import start_std, unrelated_starts
+from idaq.engine.stopping import check_stopped, is_stopping
 from idaq.engine.updates import repeat
 from idaq.errors import IdaqError
 from idaq.settings import TrainConfig
@@ -157,12 +158,16 @@ def train_group(
                 log.write(done, row)
                 if any(math.isnan(value) for value in row.values()):
                     raise diverged(seed, done)
-            if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
-                header = {"updates_done": done, "seeds": list(seeds)}
-                checkpoint.save(checkpoint_file, state, header)
             if on_agents is not None and done % agents_every_updates == 0:
                 on_agents(done, _agents(algorithm, state, data, len(seeds)))
+            is_due = done % config.checkpoint_every_updates == 0 or is_stopping()
+            is_saved = is_due and done < config.num_updates
+            if is_saved:  # what comes before is not done again
+                header = {"updates_done": done, "seeds": list(seeds)}
+                checkpoint.save(checkpoint_file, state, header)
             on_progress(done)
+            if is_saved:
+                check_stopped()
     return _agents(algorithm, state, data, len(seeds))
 
 

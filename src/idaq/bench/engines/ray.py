@@ -16,6 +16,7 @@ from idaq.bench.progress import BenchProgress
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
 from idaq.engine.device import enable_compile_cache
+from idaq.engine.stopping import check_stopped
 from idaq.errors import IdaqError
 
 MAX_LOSSES = 20  # of nodes or workers, per cell
@@ -44,6 +45,7 @@ def run_ray(
         place, processes = str(results.resolve()), workers or max(1, int(cpus_per_cell))
         waiting = {task.remote(place, cell, processes): cell for cell in cells}
         while waiting:
+            check_stopped()
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
             for reference in ready:
                 cell = waiting.pop(reference)
