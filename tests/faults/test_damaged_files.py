@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,13 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from idaq.behaviour.ladder import ladder_rows, load_ladder
+from idaq.behaviour.quality import WEIGHTS
+from idaq.envs import get_family
 from idaq.errors import IdaqError
 from idaq.report.page import page_payload, write_page
 from idaq.runs.directory import RunDir
 from idaq.runs.results import load_results
 from idaq.runs.run import Run
 from idaq.runs.summary import summarise
+from idaq.storage import checkpoint
 from idaq.storage.checked import read_arrays, read_json
+from idaq.storage.metrics import MetricsLog
+from tests.faults.test_signals import at_update
 from tests.program import METHODS, RUN, Program
 from tests.report.test_figures import make_run
 
@@ -186,6 +193,63 @@ def test_a_page_of_damaged_runs_alone(run: Path, tmp_path: Path) -> None:
     (run / "seeds.json").write_text("{}")
     write_page([run], tmp_path / "page.html")
     assert "does not list groups of seeds" in (tmp_path / "page.html").read_text()
+
+
+# --- Headers, locks and policies ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("done", [10**9, -1, 5, "2", 2.0, None])
+def test_a_checkpoint_of_updates_that_were_never_done(
+    idaq: Program, run: Path, tmp_path: Path, done: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checksum is right; it is refused, and never taken for a finished training."""
+    save = checkpoint.save
+
+    def forged(path: Path, tree: Any, metadata: dict[str, Any]) -> None:
+        save(path, tree, metadata | ({"updates_done": done} if "updates_done" in metadata else {}))
+
+    place = tmp_path / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", forged)
+        at_update(3, lambda: signal.raise_signal(signal.SIGTERM), patch)
+        assert idaq(*RUN, "--seeds", "1", "--out", place).code == 143
+    outcome = idaq(*RUN, "--seeds", "1", "--out", place, "--resume")
+    assert outcome.code == 2
+    assert "train/seeds-000-000.safetensors' has no usable 'updates_done'" in outcome.err
+
+
+@pytest.mark.parametrize("make", [pipe, endless])
+def test_a_lock_that_is_no_file(idaq: Program, run: Path, make: Callable[[Path], None]) -> None:
+    make(run / ".lock")
+    outcome = idaq("adapt", run, "--resume", "--method", NAME)
+    assert outcome.code == 2
+    assert f"'{run / '.lock'}' is no regular file" in outcome.err
+
+
+def test_a_pipe_among_the_events(idaq: Program, tmp_path: Path) -> None:
+    place = tmp_path / "seeds/seed-000/tensorboard"
+    place.mkdir(parents=True)
+    os.mkfifo(place / "events.out.tfevents.0.idaq")
+    with MetricsLog(tmp_path / "seeds/seed-000", 0) as log:
+        log.write(1, {"loss": 1.0})
+    assert (place / "events.out.tfevents.0.idaq").is_file()
+
+
+def test_policies_of_other_types(tmp_path: Path) -> None:
+    """ladder.json is read or refused, whatever it holds."""
+    family = get_family("point-robot")
+    own = WEIGHTS / "point-robot" / "ladder.json"
+    text = own.read_text()
+    for content in (*CONTENTS, *changed(text)):
+        (tmp_path / "ladder.json").write_text(content)
+        with suppress(IdaqError):
+            ladder_rows(load_ladder(tmp_path, family))
+
+
+@pytest.mark.parametrize("seeds", [0, 10_001, 10**6, 10**18])
+def test_a_benchmark_of_too_many_seeds(refused: Program, tmp_path: Path, seeds: int) -> None:
+    command = ("bench", "status", "ml1", "--results", tmp_path, "--seeds", seeds)
+    refused(*command, names=("--seeds", "10,000"))
 
 
 def test_times_that_are_damaged(idaq: Program, run: Path) -> None:

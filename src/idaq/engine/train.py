@@ -24,6 +24,7 @@ from idaq.engine.updates import repeat
 from idaq.errors import IdaqError
 from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
+from idaq.storage.checked import below, equal_to
 from idaq.storage.dataset import Dataset
 from idaq.storage.metrics import MetricsLog
 from idaq.types import IntArray, Key, Metrics, PyTree, RewardFunction, Scalar
@@ -137,8 +138,9 @@ def train_group(
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     state, done = new_state(algorithm, data, keys), 0
     if checkpoint_file.is_file():
-        state, header = checkpoint.load(checkpoint_file, state)
-        done = int(header["updates_done"])
+        own = {"updates_done": below(config.num_updates), "seeds": equal_to(list(seeds))}
+        state, header = checkpoint.load(checkpoint_file, state, **own)
+        done = header["updates_done"]
     with ExitStack() as stack:
         logs = [stack.enter_context(MetricsLog(place, done)) for place in metrics_directories]
         on_progress(done)

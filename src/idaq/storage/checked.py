@@ -117,6 +117,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not is_bool and abs(value) <= MAX_NUMBER
 
 
+def below(limit: int) -> Check:
+    return lambda value: is_count(value) and value < limit  # type: ignore[operator]
+
+
+def equal_to(expected: object) -> Check:
+    return lambda value: type(value) is type(expected) and value == expected
+
+
 def list_of(is_item: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(is_item, value))
 

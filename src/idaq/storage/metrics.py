@@ -105,6 +105,7 @@ def _event_writer(file: Path) -> Any:
     except ImportError:
         return None
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)  # it may be anything, such as a pipe
     writer = RecordWriter(file.open("wb"))
     writer.write(Event(file_version="brain.Event:2").SerializeToString())
     return writer
