@@ -24,6 +24,7 @@ from idaq.cli.theory_command import Theory
 from idaq.cli.train import Train, Training
 from idaq.engine.stopping import Stopped, stopped_by_signals
 from idaq.errors import IdaqError
+from idaq.storage.atomic import remedy_of
 
 Command = (
     Annotated[List, subcommand("list", prefix_name=False)]
@@ -77,10 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         place = f" '{error.filename}'" if error.filename else ""
-        return _fail(
-            f"Cannot read or write{place}: {error.strerror or error}. "
-            "Free some space, check the permissions, or choose another directory."
-        )
+        message = f"Cannot read or write{place}: {error.strerror or error}. {remedy_of(error)}"
+        return _fail(in_flags(message, command))
     except Exception as error:
         if not _is_out_of_memory(error):
             raise

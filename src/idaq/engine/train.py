@@ -133,7 +133,8 @@ def train_group(
     """Train a group of seeds, from its checkpoint if there is one; returns one agent per seed.
 
     `on_agents` is given the agents at regular intervals, a multiple of the updates between two
-    lines of the log, so that training is the same with and without it.
+    lines of the log, so that training is the same with and without it. Seeds that diverge do not
+    stop the others of their group; if all do, the training ends.
     """
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     state, done = new_state(algorithm, data, keys), 0
@@ -154,12 +155,14 @@ def train_group(
             )
             state, metrics = run_updates(phase, state, data, keys, done, until - done)
             done = until
-            host_metrics = jax.device_get(metrics)
+            host_metrics, lost = jax.device_get(metrics), []
             for index, (seed, log) in enumerate(zip(seeds, logs, strict=True)):
                 row = {name: float(value[index]) for name, value in host_metrics.items()}
                 log.write(done, row)
                 if any(math.isnan(value) for value in row.values()):
-                    raise diverged(seed, done)
+                    lost.append(seed)
+            if len(lost) == len(seeds):  # the others go on
+                raise DivergedError(lost, done)
             if on_agents is not None and done % agents_every_updates == 0:
                 on_agents(done, _agents(algorithm, state, data, len(seeds)))
             is_due = done % config.checkpoint_every_updates == 0 or is_stopping()
@@ -173,12 +176,17 @@ def train_group(
     return _agents(algorithm, state, data, len(seeds))
 
 
-def diverged(seed: int, num_updates: int) -> IdaqError:
-    return IdaqError(
-        f"The training of seed {seed} diverged within {num_updates:,} updates: its numbers are not "
-        "finite any more.",
-        "Lower the learning rates, or look for extreme values in the data.",
-    )
+class DivergedError(IdaqError):
+    """The numbers of some seeds are not finite any more."""
+
+    def __init__(self, seeds: Sequence[int], num_updates: int) -> None:
+        self.seeds, self.num_updates = list(seeds), num_updates
+        names = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        super().__init__(
+            f"The training of {names} diverged within {num_updates:,} updates: "
+            "not all numbers are finite any more.",
+            "Lower the learning rates, or look for extreme values in the data.",
+        )
 
 
 def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:

@@ -134,6 +134,12 @@ def or_none(is_usable: Check) -> Check:
     return lambda value: value is None or is_usable(value)
 
 
+SUCCESSES: dict[str, Check] = {  # of a dataset or of its scripted expert, per task
+    "successes": or_none(list_of(is_count)),
+    "successful_returns": or_none(list_of(is_number)),
+}
+
+
 # --- Arrays ---------------------------------------------------------------------------------------
 
 

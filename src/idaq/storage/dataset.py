@@ -8,6 +8,7 @@ verified, and everything that training relies on is checked before a row is used
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,22 +20,13 @@ from numpy.typing import NDArray
 
 from idaq.config import Json
 from idaq.errors import IdaqError
+from idaq.storage import checked
 from idaq.storage.atomic import atomic_directory, write_json
-from idaq.storage.checked import (
-    Check,
-    is_count,
-    is_number,
-    is_object,
-    is_text,
-    list_of,
-    or_none,
-    read_object,
-    with_fields,
-)
 from idaq.types import AnyArray, Spec
 
 SCHEMA_VERSION = 1
 METADATA_FILE = "metadata.json"
+CHECKSUM = "metadata_sha256"  # of everything else in that file
 HASH_BLOCK_BYTES = 1 << 22
 CHECK_BLOCK_ROWS = 1 << 18
 
@@ -61,9 +53,10 @@ DTYPES: dict[str, type] = {
     "episode_task": np.int64,
 }
 
-EXPERT_FIELDS: dict[str, Check] = {  # a scripted expert's successes, per task
-    "successes": or_none(list_of(is_count)),
-    "successful_returns": or_none(list_of(is_number)),
+FIELDS: dict[str, checked.Check] = {  # of the metadata
+    **{"family": checked.is_text, "num_tasks": checked.is_count, "sha256": checked.is_object},
+    "quality": checked.or_none(checked.is_text),
+    "expert": checked.or_none(checked.is_object),
 }
 
 Arrays = Mapping[str, AnyArray]
@@ -218,7 +211,7 @@ def dataset_writer(path: Path, metadata: Json) -> Iterator[DatasetWriter]:
         full["num_episodes"] = len(arrays["episode_task"])
         for name in arrays:
             full["sha256"][name] = _file_hash(directory / f"{name}.npy")
-        write_json(directory / METADATA_FILE, full)
+        write_json(directory / METADATA_FILE, full | {CHECKSUM: _checksum(full)})
 
 
 def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
@@ -259,7 +252,7 @@ def read_metadata(path: Path) -> Json:
     file = path / METADATA_FILE
     if not file.is_file():
         raise IdaqError(f"'{path}' is no dataset: it has no {METADATA_FILE}.", _REMEDY)
-    metadata = read_object(file, _REMEDY)
+    metadata = checked.read_object(file, _REMEDY)
     version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:
         raise IdaqError(
@@ -267,14 +260,21 @@ def read_metadata(path: Path) -> Json:
             "Collect it anew, or use the idaq that wrote it.",
         )
     _check_metadata(metadata, f"'{file}'", _REMEDY)
+    if metadata.get(CHECKSUM) not in (None, _checksum(metadata)):  # older ones have none
+        raise IdaqError(f"'{file}' was changed: its checksum does not match.", _REMEDY)
     return metadata
 
 
+def _checksum(metadata: Json) -> str:
+    """The checksum of everything else in the metadata, as a file has it."""
+    rest = json.loads(json.dumps({k: v for k, v in metadata.items() if k != CHECKSUM}))
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def _check_metadata(metadata: Json, where: str, remedy: str) -> None:
-    fields: dict[str, Check] = {"family": is_text, "num_tasks": is_count, "sha256": is_object}
-    fields |= {"quality": or_none(is_text), "expert": or_none(is_object)}
-    with_fields(metadata, where, remedy, **fields)
-    with_fields(metadata.get("expert") or {}, f"'expert' of {where}", remedy, **EXPERT_FIELDS)
+    checked.with_fields(metadata, where, remedy, **FIELDS)
+    expert = metadata.get("expert") or {}
+    checked.with_fields(expert, f"'expert' of {where}", remedy, **checked.SUCCESSES)
 
 
 def _check_names(names: Iterable[str], where: str) -> None:

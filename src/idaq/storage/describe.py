@@ -6,8 +6,8 @@ import numpy as np
 
 from idaq.config import Json
 from idaq.errors import IdaqError
-from idaq.storage.checked import REMEDY, is_number, is_text, or_none, read_object
-from idaq.storage.dataset import EXPERT_FIELDS, Dataset
+from idaq.storage.checked import REMEDY, SUCCESSES, is_number, is_text, or_none, read_object
+from idaq.storage.dataset import Dataset
 
 
 def describe(dataset: Dataset) -> Json:
@@ -44,7 +44,7 @@ def read_description(file: Path) -> Json:
         REMEDY,
         quality=or_none(is_text),
         mean_return=or_none(is_number),
-        **EXPERT_FIELDS,
+        **SUCCESSES,
     )
     num, returns = (description.get(name) for name in ("successes", "successful_returns"))
     if len(num or ()) != len(returns or ()):
