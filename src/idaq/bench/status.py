@@ -14,7 +14,7 @@ from idaq.bench.cells import (
     known_recipe,
     run_of,
 )
-from idaq.errors import IdaqError
+from idaq.errors import IdaqError, printable
 from idaq.runs.adapt_stage import adaptation_identity
 from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
@@ -58,7 +58,7 @@ def _status_of(results: Path, cell: Cell) -> Status:
         return Status("running", "", parts, of, run)
     error = error_place(results, cell)
     if error.is_file():
-        note = read_object(error, error=or_none(is_text)).get("error") or ""
+        note = printable(read_object(error, error=or_none(is_text)).get("error") or "")
         return Status("failed", note, parts, of, run)
     return Status("started" if parts else "to do", "", parts, of, run)
 

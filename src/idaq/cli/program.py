@@ -6,6 +6,7 @@ What was asked for goes to stdout; progress, hints and errors go to stderr.
 import os
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -45,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 0 when it did what was asked, 1 when the theory did not come out as it should, 2 for an
     error that it explained, 130 after Ctrl-C and 143 after SIGTERM.
     """
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character
@@ -75,8 +77,12 @@ def main(arguments: list[str] | None = None) -> int:
     except IdaqError as error:
         return _fail(in_flags(str(error), command))
     except BrokenPipeError:  # whoever reads stdout has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is stdout's own
+            _drop_stdout()
         place = f" '{error.filename}'" if error.filename else ""
         message = f"Cannot read or write{place}: {error.strerror or error}. {remedy_of(error)}"
         return _fail(in_flags(message, command))
@@ -93,6 +99,18 @@ def main(arguments: list[str] | None = None) -> int:
         say("\nidaq: stopped" + ("; go on with the same command and --resume" * can_resume))
         return stop.code if isinstance(stop, Stopped) else 130
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Where a stream is closed (`>&-`), drop what goes to it, and keep its number from files."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
+
+
+def _drop_stdout() -> None:
+    """What is left to print goes nowhere, also when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -20,6 +20,7 @@ from idaq.engine.provenance import source_hash
 from idaq.engine.stopping import check_stopped
 from idaq.errors import IdaqError
 
+MAX_PER_CELL = 1_000  # CPUs or GPUs
 MAX_LOSSES = 20  # of nodes or workers, per cell
 SECONDS_BETWEEN_LOOKS = 2.0
 
@@ -36,8 +37,9 @@ def run_ray(
 ) -> None:
     """Run cells on a cluster until each is done or has failed."""
     for argument, value in (("cpus", cpus_per_cell), ("gpus", gpus_per_cell)):
-        if value < 0:
-            raise IdaqError(f"`{argument}_per_cell` is {value:g}.", "Give 0 or more.")
+        if not 0 <= value <= MAX_PER_CELL:
+            limits = f"Give 0 to {MAX_PER_CELL:,}."
+            raise IdaqError(f"`{argument}_per_cell` is {value:g}.", limits)
     ray = _connect(address)
     try:
         resources = {"num_cpus": cpus_per_cell, "num_gpus": gpus_per_cell}
