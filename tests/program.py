@@ -210,6 +210,7 @@ def change_json(file: Path, *keys: str, to: Any) -> None:
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = to
+    whole.pop("metadata_sha256", None)  # as in older datasets
     file.write_text(json.dumps(whole))
 
 

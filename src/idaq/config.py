@@ -142,7 +142,7 @@ def override(config: T, assignment: str) -> T:
         raise IdaqError(f"'{assignment}' is not an assignment.", "Write it as name=value.")
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     place = getattr(type(config), "MOVED", {}).get(name, name)
     result: T = _override(config, place.split("."), value, name)

@@ -22,6 +22,7 @@ DEFAULT_PRESET: PresetName = "default"
 DEFAULT_SPLIT: Split = "test"
 DEFAULT_QUALITY: Quality = "expert"
 DEFAULT_SEEDS = 3
+MAX_EPISODES = 100_000  # of one adaptation's stage; anything larger is a typing error
 DEFAULT_TRAJECTORIES = 45  # per task (Appendix C, table of environment settings)
 
 
@@ -41,9 +42,7 @@ class TrainConfig:
     checkpoint_every_updates: int = 5_000
 
     def __post_init__(self) -> None:
-        for name in ("num_updates", "log_every_updates", "checkpoint_every_updates"):
-            if getattr(self, name) < 1:
-                raise IdaqError(f"{name} is {getattr(self, name)}.", "It must be at least 1.")
+        require(self, "num_updates", "log_every_updates", "checkpoint_every_updates", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +66,8 @@ class AdaptConfig:
     def __post_init__(self) -> None:
         counts = ("num_reference_episodes", "num_iterative_episodes", "episodes_per_hypothesis")
         for name in (*counts, "num_candidates", "num_expert_episodes"):
-            if getattr(self, name) < 1:
-                _refuse(name, getattr(self, name), "at least 1")
+            if not 1 <= getattr(self, name) <= MAX_EPISODES:
+                _refuse(name, getattr(self, name), f"at least 1 and at most {MAX_EPISODES:,}")
         if not (math.isfinite(self.keep_percent) and 0.0 < self.keep_percent <= 100.0):
             _refuse("keep_percent", self.keep_percent, "a percentage above 0 and up to 100")
         require(self, "stop_below", least=0, most=1)

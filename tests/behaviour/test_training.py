@@ -92,6 +92,17 @@ def test_out_of_time_and_on_again(whole: Path, tmp_path: Path) -> None:
     assert contents(place) == contents(whole)
 
 
+@pytest.mark.parametrize("number", [10**9, -1, "1", None])
+def test_a_state_of_rounds_that_were_never_done(
+    tmp_path: Path, number: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tmp_path, minutes=0.0)
+    state, header = checkpoint.load(tmp_path / STATE_FILE, _shapes())
+    checkpoint.save(tmp_path / STATE_FILE, state, header | {"round": number})
+    with pytest.raises(IdaqError, match="no usable 'round'"):
+        train(tmp_path, resume=True)
+
+
 def _shapes() -> Any:
     return Training(FAMILY, CONFIG, 0, InlinePool()).start()
 

@@ -20,10 +20,12 @@ from idaq.bench.progress import BenchProgress, duration
 from idaq.bench.runner import check_outcome, run_cells
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
+from idaq.bench.tables import make_table, render
 from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.runs import adapt_stage, train_stage
 from idaq.runs.run import Run
+from idaq.storage import checked
 from tests.bench.small import TINY, leftovers, numbers
 from tests.program import tree
 
@@ -95,17 +97,17 @@ def test_a_status_builds_one_algorithm_and_reads_no_manifest(
 ) -> None:
     """It is asked again and again while a benchmark waits."""
     seen: list[str] = []
-    read_text = Path.read_text
+    read_bytes = checked.read_bytes
 
-    def reading(self: Path, *arguments: Any, **options: Any) -> str:
-        seen.append(self.name)
-        return read_text(self, *arguments, **options)
+    def reading(file: Path, *arguments: Any) -> bytes:
+        seen.append(file.name)
+        return read_bytes(file, *arguments)
 
     def making(*arguments: Any) -> Any:
         seen.append("algorithm")
         return make_algorithm(*arguments)
 
-    monkeypatch.setattr(Path, "read_text", reading)
+    monkeypatch.setattr(checked, "read_bytes", reading)
     monkeypatch.setattr("idaq.runs.recipe.make_algorithm", making)
     cell = cells()[0]
     assert status_of(copy, cell).state == "done"
@@ -337,3 +339,41 @@ def test_no_thread_is_left(copy: Path) -> None:
     shutil.rmtree(copy / "cells")
     local.run_local(copy, cells(), BenchProgress(cells(), quiet=True))
     assert not [t for t in threading.enumerate() if t.name.startswith(("collect", "adapt"))]
+
+
+# --- What cannot be read ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"sha256": 7}', b'{"sha256": NaN}'])
+def test_a_damaged_description_fails_its_cell_alone(copy: Path, content: bytes) -> None:
+    description = data_place(copy, cells()[0]).with_suffix(".json")
+    description.write_bytes(content)
+    first, second = (status_of(copy, cell) for cell in cells())
+    assert (first.state, second.state) == ("failed", "done")
+    assert str(description) in first.note
+    table = render(make_table(get_experiment(EXPERIMENT), copy, cells()), "md")
+    assert str(description) in table
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b'{"error": {}}', b'{"error": "' + b"x" * 9_000])
+def test_a_damaged_error_is_no_error_of_the_benchmark(copy: Path, content: bytes) -> None:
+    (cell,) = cells(only="point-robot/focal", seeds=3)
+    error_place(copy, cell).parent.mkdir(exist_ok=True)
+    error_place(copy, cell).write_bytes(content)
+    status = status_of(copy, cell)
+    assert status.state == "failed"
+    assert str(error_place(copy, cell)) in status.note
+
+
+@pytest.mark.parametrize("damage", [b"x", b""])
+def test_damaged_results_leave_out_their_column_alone(copy: Path, damage: bytes) -> None:
+    run = run_place(copy, cells()[0])
+    assert run is not None
+    file = run.result_file("idaq-return", 1)
+    file.write_bytes(damage)
+    made = make_table(get_experiment(EXPERIMENT), copy, cells())
+    (row, other), (column, context, *_) = made.rows, made.columns
+    assert made.entry(row, column).values is None
+    assert str(file) in made.entry(row, column).note
+    for entry in (made.entry(row, context), made.entry(other, column)):
+        assert entry.values is not None

@@ -1,6 +1,8 @@
 """Distances to data, and what is kept of a training task's reference episodes."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from idaq.envs import FAMILIES
 from idaq.errors import IdaqError
 from idaq.report.bench_figures import write_bench_figures
 from idaq.report.bench_payload import bench_payload
+from idaq.report.payload import Unreadable
 from idaq.runs.directory import RunDir
 from idaq.runs.results import load_results
 from idaq.runs.run import Run
@@ -136,7 +139,11 @@ def test_figures_that_cannot_be_drawn(tmp_path: Path, tiny: None) -> None:
 
 
 def test_the_page_shows_them(results: Path, tiny: None) -> None:
-    shown = {each["name"]: each for each in bench_payload(results) if each["scale"] == "smoke"}
+    shown = {
+        each["name"]: each
+        for each in bench_payload(results, Unreadable())
+        if each["scale"] == "smoke"
+    }
     assert {"fig-quantification", "fig-distance", "fig-point", "fig-learning-curve"} <= set(shown)
     (probe,) = shown["fig-distance"]["probes"]
     assert len(probe["returns"]) == NUM_EPISODES
@@ -163,3 +170,34 @@ def test_simulators_in_workers(
     for column in table.columns:
         entry = table.entry(row, column)
         assert entry.values is not None or "no successes" in entry.note
+
+
+@pytest.mark.parametrize("name", ["probe", "curve"])
+@pytest.mark.parametrize("damage", ["no archive", "of texts", "of other shapes", "NaN", "empty"])
+def test_damaged_figures_are_listed_and_the_others_shown(
+    results: Path, tiny: None, tmp_path: Path, name: str, damage: str
+) -> None:
+    copy = Path(shutil.copytree(results, tmp_path / "bench"))
+    (file,) = copy.glob(f"cells/*/{name}.npz")
+    with np.load(file) as content:
+        arrays = dict(content)
+    array = "returns" if name == "probe" else "idaq-return"
+    changes: dict[str, Any] = {
+        "of texts": np.array(["x"]),
+        "of other shapes": arrays[array][:-1],
+        "NaN": arrays[array] * np.nan,
+        "empty": arrays[array][:0],
+    }
+    if damage == "no archive":
+        file.write_bytes(b"x")
+    else:
+        np.savez(file, **arrays | {array: changes[damage]})
+    unreadable = Unreadable()
+    shown = {each["name"] for each in bench_payload(copy, unreadable)}
+    assert "fig-point" in shown
+    assert unreadable.found
+    assert all(str(file) in each["problem"] for each in unreadable.found)
+    experiment = get_experiment("fig-distance" if name == "probe" else "fig-learning-curve")
+    cells = make_cells(experiment, "smoke", only="point-robot")
+    with pytest.raises(IdaqError, match=str(file)):
+        write_bench_figures(experiment, copy, cells, tmp_path / "figures")

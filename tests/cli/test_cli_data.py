@@ -152,7 +152,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "task without episodes": (_without_task_7, "Task 7"),
     "more tasks than data": (_metadata_value("num_tasks", to=10**12), "Task 100"),
     "fewer tasks than data": (_metadata_value("num_tasks", to=99), "outside 0 to 98"),
-    "negative tasks": (_metadata_value("num_tasks", to=-1), "'episode_task'"),
+    "negative tasks": (_metadata_value("num_tasks", to=-1), "no usable 'num_tasks'"),
     "negative task index": (_set_value("episode_task", 0, -1), "'episode_task'"),
     "unsorted tasks": (_set_value("episode_task", 0, 50), "not sorted"),
     "offsets from 1": (_set_value("episode_offsets", 0, 1), "'episode_offsets'"),

@@ -32,6 +32,7 @@ from idaq.runs.run import Run
 from idaq.runs.summary import summarise
 from idaq.runs.train_stage import Seeds
 from idaq.settings import RunConfig
+from idaq.storage import checked
 from idaq.storage import dataset as dataset_module
 from tests.fakes import Targets
 from tests.program import NETWORKS, RUN, results
@@ -214,12 +215,12 @@ class MyLearner(Td3BcConfig):
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often a manifest is parsed, an algorithm built, and an array of a dataset verified."""
     seen: Counter[str] = Counter()
-    read_text, file_hash = Path.read_text, dataset_module._file_hash
+    read_bytes, file_hash = checked.read_bytes, dataset_module._file_hash
     make_algorithm = entries.make_algorithm
 
-    def reading(self: Path, *arguments: Any, **options: Any) -> str:
-        seen["manifests"] += self.name == "run.json"
-        return read_text(self, *arguments, **options)
+    def reading(file: Path, *arguments: Any) -> bytes:
+        seen["manifests"] += file.name == "run.json"
+        return read_bytes(file, *arguments)
 
     def verifying(file: Path) -> str:
         if ".tmp-" not in str(file):  # else it is being written, and hashed for the first time
@@ -230,7 +231,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         seen["algorithms"] += 1
         return make_algorithm(*arguments)
 
-    monkeypatch.setattr(Path, "read_text", reading)
+    monkeypatch.setattr(checked, "read_bytes", reading)
     monkeypatch.setattr(dataset_module, "_file_hash", verifying)
     for module in (recipe, run_module):
         monkeypatch.setattr(module, "make_algorithm", making)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from idaq.errors import IdaqError
-from idaq.storage.dataset import open_dataset, read_metadata, write_dataset
+from idaq.storage.dataset import CHECKSUM, open_dataset, read_metadata, write_dataset
 from idaq.types import Spec
 from tests.storage.test_dataset import LENGTHS, METADATA, TASKS, arrays
 
@@ -26,6 +26,7 @@ def place(tmp_path: Path) -> Path:
 
 def with_metadata(place: Path, **changes: Any) -> None:
     values = json.loads((place / "metadata.json").read_text()) | changes
+    values.pop(CHECKSUM, None)  # as in older datasets
     (place / "metadata.json").write_text(json.dumps(values))
 
 

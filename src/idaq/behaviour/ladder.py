@@ -24,7 +24,17 @@ from idaq.envs.family import TaskFamily, traits_of
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
 from idaq.storage.atomic import atomic_directory, write_json
-from idaq.storage.checked import read_json
+from idaq.storage.checked import (
+    Check,
+    is_count,
+    is_number,
+    is_object,
+    is_text,
+    list_of,
+    or_none,
+    read_object,
+    with_fields,
+)
 from idaq.storage.layout import LADDER_FILE
 from idaq.types import PyTree
 
@@ -32,6 +42,12 @@ FORMAT_VERSION = 1
 MAX_RUNGS = 12  # that log data, evenly along the progress
 MEDIUM = (0.5, 0.8)  # the progress of policies of medium quality: about two thirds on average
 CONDITION_STD_FLOOR = 1e-6
+
+FIELDS: dict[str, Check] = {  # of ladder.json
+    **dict.fromkeys(("format_version", "family_version", "algo_version"), is_count),
+    **{"family": is_text, "sac": is_object, "expert_return": or_none(is_number)},
+    **{"rungs": list_of(is_object), "provenance": is_object},
+}
 
 LadderQuality = Literal["expert", "medium", "replay"]
 QUALITIES_OF_LADDERS: tuple[LadderQuality, ...] = ("expert", "medium", "replay")
@@ -157,24 +173,19 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
             f"'{path}' holds no behaviour policies: it has no {LADDER_FILE}.",
             "Train some with `idaq behaviour`, or correct the path.",
         )
-    content = read_json(file)
-    try:
-        if content["format_version"] != FORMAT_VERSION:
-            raise IdaqError(f"'{file}' has format {content['format_version']}.", _REMEDY)
-        ladder = Ladder(
-            path=path,
-            family=str(content["family"]),
-            family_version=int(content["family_version"]),
-            algo_version=int(content["algo_version"]),
-            sac=from_dict(SacConfig, content["sac"], f"'{file}': sac"),
-            expert_return=content["expert_return"],
-            rungs=tuple(Rung(**rung) for rung in content["rungs"]),
-            provenance=dict(content["provenance"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, IdaqError):
-            raise
-        raise IdaqError(f"'{file}' does not describe policies ({error!r}).", _REMEDY) from error
+    content = read_object(file, _REMEDY, **FIELDS)
+    if content["format_version"] != FORMAT_VERSION:
+        raise IdaqError(f"'{file}' has format {content['format_version']}.", _REMEDY)
+    ladder = Ladder(
+        path=path,
+        family=content["family"],
+        family_version=content["family_version"],
+        algo_version=content["algo_version"],
+        sac=from_dict(SacConfig, content["sac"], f"'{file}': sac"),
+        expert_return=content["expert_return"],
+        rungs=tuple(read_rungs(content["rungs"], f"'{file}'")),
+        provenance=content["provenance"],
+    )
     if not ladder.rungs:
         raise IdaqError(f"'{file}' lists no policies.", "Let the training reach its evaluation.")
     if ladder.family not in families_of_policies(family):
@@ -190,6 +201,14 @@ def load_ladder(path: Path, family: TaskFamily) -> Ladder:
             "Train them anew.",
         )
     return ladder
+
+
+def read_rungs(saved: list[Json], where: str) -> list[Rung]:
+    """Rungs as they are listed in a ladder and in the state of a training."""
+    rungs = [from_dict(Rung, each, f"{where}: rung") for each in saved]
+    for rung in saved:
+        with_fields(rung, where, _REMEDY, number=is_count, updates=is_count, steps=is_count)
+    return rungs
 
 
 def families_of_policies(family: TaskFamily) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from idaq.behaviour.ladder import (
     Rung,
     conditions,
     load_ladder,
+    read_rungs,
 )
 from idaq.behaviour.replay import Replay, add_rows, empty_replay
 from idaq.behaviour.sac import Sac, SacState
@@ -41,6 +42,7 @@ from idaq.engine.pool import WorkerPool
 from idaq.engine.progress import ProgressBar
 from idaq.engine.provenance import find_provenance
 from idaq.engine.rollout import make_rollouts
+from idaq.engine.stopping import check_stopped, is_stopping
 from idaq.engine.updates import repeat
 from idaq.envs import get_family
 from idaq.envs.family import (
@@ -54,6 +56,7 @@ from idaq.envs.family import (
 from idaq.errors import IdaqError
 from idaq.storage import checkpoint
 from idaq.storage.atomic import remove
+from idaq.storage.checked import below, is_number, is_object, list_of, or_none
 from idaq.storage.claim import claimed
 from idaq.storage.layout import LADDER_FILE, POLICIES
 from idaq.storage.metrics import MetricsLog
@@ -288,9 +291,10 @@ def _train(
                 ladder = _add_rung(training, ladder, number, state.learner.policy)
                 rung = ladder.rungs[-1]
                 say(f"round {number}: return {rung.mean_return:.2f}, mode {rung.mode_return:.2f}")
-            if due or is_over:
-                _save(training, path, state, number, ladder)
             bar.advance_to(number)
+            if due or is_over or is_stopping():
+                _save(training, path, state, number, ladder)
+                check_stopped()
             if is_over or number == config.num_rounds:
                 return ladder
             state, metrics = _round(training, state, number, simulators)
@@ -384,6 +388,12 @@ def _load(training: Training, path: Path) -> tuple[TrainingState, int, list[Rung
     state = training.start()
     if not (path / STATE_FILE).is_file():
         return state, 0, [], training.expert_return()
-    state, header = checkpoint.load(path / STATE_FILE, state)
-    rungs = [Rung(**rung) for rung in header["rungs"]]
-    return TrainingState(*state), int(header["round"]), rungs, header["expert_return"]
+    state, header = checkpoint.load(
+        path / STATE_FILE,
+        state,
+        round=below(training.config.num_rounds),
+        rungs=list_of(is_object),
+        expert_return=or_none(is_number),
+    )
+    rungs = read_rungs(header["rungs"], f"The header of '{path / STATE_FILE}'")
+    return TrainingState(*state), header["round"], rungs, header["expert_return"]

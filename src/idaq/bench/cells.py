@@ -30,8 +30,9 @@ from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
 from idaq.runs.resolve import judge_kind, resolve, without_judge
+from idaq.runs.train_stage import MAX_SEEDS
 from idaq.settings import AdaptConfig, Quality, RunConfig, Split
-from idaq.storage.checked import read_object
+from idaq.storage.checked import is_text, read_object
 
 SPLIT: Split = "test"
 
@@ -133,8 +134,8 @@ def make_cells(
     only: str | None = None,
 ) -> list[Cell]:
     """The cells of an experiment at a scale, including those that cannot be run."""
-    if seeds is not None and seeds < 1:
-        raise IdaqError(f"`seeds` is {seeds}.", "Give at least 1.")
+    if seeds is not None and not 1 <= seeds <= MAX_SEEDS:
+        raise IdaqError(f"`seeds` is {seeds}.", f"Give at least 1 and at most {MAX_SEEDS:,}.")
     sizes = get_scale(scale)
     sizes = replace(sizes, seeds=seeds or sizes.seeds, preset=preset or sizes.preset)
     rows = [r for r in experiment.rows if r.name in experiment.smoke or not sizes.only_smoke_rows]
@@ -210,7 +211,7 @@ def run_place(results: Path, cell: Cell) -> RunDir | None:
 def known_recipe(results: Path, cell: Cell) -> Recipe | None:
     """The recipe of a cell's run, if its data is known."""
     file = description_place(results, cell)
-    return cell.recipe(str(read_object(file)["sha256"])) if file.is_file() else None
+    return cell.recipe(read_object(file, sha256=is_text)["sha256"]) if file.is_file() else None
 
 
 def run_of(results: Path, cell: Cell, recipe: Recipe) -> RunDir:

@@ -9,16 +9,20 @@ from numpy.typing import NDArray
 from idaq.adapt.methods import METHODS, make_adapter
 from idaq.bench.status import curve_file
 from idaq.engine.rollout import Rollouts
+from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adapt_group
 from idaq.runs.directory import RunDir
-from idaq.runs.results import save_arrays
+from idaq.runs.results import MAX_RETURN, save_arrays
 from idaq.runs.run import Run
 from idaq.runs.statistics import bootstrap_intervals
+from idaq.storage.checked import check_axes, is_finite, read_arrays
 from idaq.storage.dataset import Dataset
 from idaq.types import AnyArray
 
 if TYPE_CHECKING:
     from idaq.bench.cells import Cell
+
+REMEDY = "Remove it and go on with `idaq bench run`."
 
 
 def write_curve(run: Run, cell: "Cell", dataset: Dataset, rollouts: Rollouts) -> None:
@@ -61,10 +65,11 @@ def learning_curve(run: RunDir) -> LearningCurve | None:
     file = curve_file(run)
     if not file.is_file():
         return None
-    with np.load(file, allow_pickle=False) as arrays:
-        returns = {
-            name: np.asarray(arrays[name], np.float64).mean(axis=2)
-            for name in arrays.files
-            if name != "updates"
-        }
-        return LearningCurve(arrays["updates"], returns)
+    arrays = read_arrays(file, REMEDY)
+    check_axes(arrays, dict.fromkeys(arrays, "pst") | {"updates": "p"}, file, REMEDY)
+    is_whole = "updates" in arrays and len(arrays) > 1 and all(a.size for a in arrays.values())
+    if not is_whole or not all(is_finite(each, MAX_RETURN) for each in arrays.values()):
+        raise IdaqError(f"'{file}' is no learning curve.", REMEDY)
+    updates = arrays.pop("updates")
+    returns = {name: np.asarray(array, np.float64).mean(axis=2) for name, array in arrays.items()}
+    return LearningCurve(updates, returns)

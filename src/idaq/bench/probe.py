@@ -16,14 +16,18 @@ from idaq.adapt.methods import OF_UNCERTAINTIES, missing_judge
 from idaq.adapt.uncertainty import UNCERTAINTIES, Uncertainty, view_of
 from idaq.bench.status import probe_file
 from idaq.engine.rollout import Rollouts
+from idaq.errors import IdaqError
 from idaq.runs.adapt_stage import adaptation_key, load_agent
+from idaq.runs.directory import RunDir
 from idaq.runs.resolve import judge_kind
 from idaq.runs.results import save_arrays
 from idaq.runs.run import Run
+from idaq.storage.checked import check_axes, is_finite, read_arrays
 from idaq.storage.dataset import Dataset
 from idaq.types import AnyArray, Episodes, Hypothesis, Rows, Scalar
 
 NUM_EPISODES = 60
+REMEDY = "Remove it and go on with `idaq bench run`."
 PROBE_STREAM = 1_000_003  # what the seed's adaptation key is folded with
 
 
@@ -69,6 +73,20 @@ def write_probe(run: Run, dataset: Dataset, rollouts: Rollouts) -> None:
         threshold = quantile_threshold(values, run.config.adapt.keep_percent)
         arrays[f"threshold {name}"] = np.asarray(threshold)
     save_arrays(probe_file(run.directory), arrays)
+
+
+def read_probe(run: RunDir) -> dict[str, AnyArray]:
+    """What `write_probe` wrote."""
+    file = probe_file(run)
+    arrays = read_arrays(file, REMEDY)
+    judged = {name.removeprefix("uncertainty ") for name in arrays if name.startswith("unc")}
+    axes = {"task": "", "returns": "n", "distance": "n", "data_returns": "m"}
+    axes |= {f"uncertainty {name}": "n" for name in judged}
+    axes |= {f"threshold {name}": "" for name in judged}
+    check_axes(arrays, axes, file, REMEDY)
+    if not axes.keys() <= arrays.keys() or not all(is_finite(arrays[name]) for name in axes):
+        raise IdaqError(f"'{file}' is no probe of a training task.", REMEDY)
+    return arrays
 
 
 def episode_vectors(episodes: Episodes) -> Rows:

@@ -14,11 +14,12 @@ from idaq.bench.cells import (
     known_recipe,
     run_of,
 )
+from idaq.errors import IdaqError, printable
 from idaq.runs.adapt_stage import adaptation_identity
 from idaq.runs.directory import RunDir
 from idaq.runs.recipe import Recipe
 from idaq.runs.run import Run
-from idaq.storage.checked import read_json, read_object
+from idaq.storage.checked import is_text, or_none, read_json, read_object
 from idaq.storage.lock import is_locked
 
 State = Literal["done", "running", "failed", "started", "to do", "unavailable"]
@@ -36,10 +37,17 @@ class Status:
 
 
 def status_of(results: Path, cell: Cell) -> Status:
-    """Where a cell stands."""
+    """Where a cell stands; one whose files cannot be read has failed."""
     reason = cell.unavailable()
     if reason is not None:
         return Status("unavailable", reason)
+    try:
+        return _status_of(results, cell)
+    except IdaqError as error:
+        return Status("failed", str(error))
+
+
+def _status_of(results: Path, cell: Cell) -> Status:
     recipe = known_recipe(results, cell)
     run = None if recipe is None else run_of(results, cell, recipe)
     parts, of = _parts(results, cell, run, recipe)
@@ -50,7 +58,8 @@ def status_of(results: Path, cell: Cell) -> Status:
         return Status("running", "", parts, of, run)
     error = error_place(results, cell)
     if error.is_file():
-        return Status("failed", str(read_object(error).get("error", "")), parts, of, run)
+        note = printable(read_object(error, error=or_none(is_text)).get("error") or "")
+        return Status("failed", note, parts, of, run)
     return Status("started" if parts else "to do", "", parts, of, run)
 
 

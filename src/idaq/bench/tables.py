@@ -15,6 +15,7 @@ from idaq.bench.experiments import Column, Experiment, Row
 from idaq.bench.paper import Published
 from idaq.bench.published import has_score, number_of
 from idaq.bench.status import status_of
+from idaq.errors import IdaqError
 from idaq.runs.statistics import (
     bootstrap_interval,
     interquartile_mean,
@@ -23,7 +24,7 @@ from idaq.runs.statistics import (
     probability_of_improvement_interval,
 )
 from idaq.runs.summary import seed_values
-from idaq.storage.checked import read_json
+from idaq.storage.checked import is_number, read_object
 
 MIN_SETS = 2  # for statistics over sets
 
@@ -76,12 +77,22 @@ def _entry(results: Path, cell: Cell | None, row: Row, column: Column) -> Entry:
     paper = number_of(row, column)
     if cell is None:
         return Entry(None, paper, "not asked for")
+    try:
+        return _entry_of(results, cell, row, column, paper)
+    except IdaqError as error:  # one cell that cannot be read leaves the others
+        return Entry(None, paper, str(error))
+
+
+def _entry_of(
+    results: Path, cell: Cell, row: Row, column: Column, paper: Published | None
+) -> Entry:
     status = status_of(results, cell)
     if status.state != "done":
         return Entry(None, paper, status.note or status.state)
     if column.method is None:
-        description = read_json(description_place(results, cell))
-        return Entry(np.asarray([description["mean_return"]]), paper)
+        place = description_place(results, cell)
+        mean = read_object(place, mean_return=is_number)["mean_return"]
+        return Entry(np.asarray([mean], np.float64), paper)
     assert status.run is not None
     name = next(a.name for a in cell.adaptations if _is_column(a, column))
     values = seed_values(status.run, name, list(range(cell.seeds)))

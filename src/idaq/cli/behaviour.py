@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from idaq.cli.options import Family, Flag, Settings, Workers, unset
+from idaq.cli.options import DEFAULT_GRACE, Family, Flag, Grace, Settings, Workers, unset
 from idaq.cli.output import print_json, print_rows, say
 
 
@@ -28,6 +28,8 @@ class Behaviour:
     """Seed of everything that is drawn."""
     workers: Workers = 0
     """Processes that run simulators."""
+    grace: Grace = DEFAULT_GRACE
+    """After SIGTERM, how long the round may take that is saved before the end."""
     set: Settings = ()
     """Any setting by its dotted name, e.g. --set num_rounds=100 sac.learning_rate=3e-4.
     DIR/run.json lists them all."""

@@ -16,8 +16,8 @@ from idaq.bench.choices import (
     ScaleName,
 )
 from idaq.cli.flags import in_flags
-from idaq.cli.options import Flag, Workers, unset, unset_choice
-from idaq.cli.output import print_json, print_rows, say
+from idaq.cli.options import DEFAULT_GRACE, Flag, Grace, Workers, unset, unset_choice
+from idaq.cli.output import print_json, print_rows, say, show
 from idaq.errors import IdaqError
 from idaq.settings import PresetName
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from idaq.bench.cells import Cell
     from idaq.bench.experiments import Experiment
 
+MAX_TIMED = 1_000_000  # updates
 DEFAULT_RESULTS = Path("runs") / "bench"
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 Results = Annotated[Path, arg(metavar="DIR")]
@@ -147,6 +148,8 @@ class BenchRun(_Selection):
     """GPUs, or a share of one, that Ray reserves for a cell."""
     workers: Workers = 0
     """Processes that run simulators; with Ray, per cell."""
+    grace: Grace = DEFAULT_GRACE
+    """After SIGTERM, how long a training may take to save its state."""
 
     def run(self) -> None:
         from idaq.bench.runner import check_outcome, run_cells
@@ -169,12 +172,12 @@ class BenchRun(_Selection):
                 gpus_per_cell=self.gpus_per_cell,
                 say=lambda text: say(in_flags(text, self)),
             )
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             say(
                 f"\nidaq: stopped; go on with `idaq bench run {self.name} {self.options()}`, "
                 f"look with `idaq bench status {self.name} {self.options()}`"
             )
-            raise SystemExit(130) from None
+            raise SystemExit(getattr(stop, "code", 130)) from None
         check_outcome(statuses)
         done = sum(status.state == "done" for status in statuses.values())
         print(f"{experiment.name}: {done} of {len(cells)} cells done, in {self.results}")
@@ -256,15 +259,13 @@ class BenchSpeed:
     """Print JSON for machines."""
 
     def run(self) -> None:
-        from rich.console import Console
-
         from idaq.bench.speed.measure import measure
         from idaq.bench.speed.tables import speed_tables
         from idaq.storage.atomic import json_text
         from idaq.storage.outputs import SPEED, SPEED_MARK, check_output, output_file
 
-        if self.updates < 1:
-            raise IdaqError(f"--updates is {self.updates}.", "Give at least 1.")
+        if not 1 <= self.updates <= MAX_TIMED:
+            raise IdaqError(f"--updates is {self.updates}.", f"Give 1 to {MAX_TIMED:,}.")
         if self.out is not None:
             check_output(self.out, SPEED)  # before minutes of measuring
         result = {**SPEED_MARK, **measure(self.updates)}
@@ -275,7 +276,7 @@ class BenchSpeed:
             print_json(result)
             return
         for table in speed_tables(result):
-            Console().print(table)
+            show(table)
 
 
 BenchCommand = (

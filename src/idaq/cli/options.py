@@ -42,12 +42,14 @@ def _searches(stage: str) -> Callable[[], str]:
     return names
 
 
+DEFAULT_GRACE = 5.0  # between the SIGTERM and the SIGKILL of containers are ten seconds
 AS_SET_UP = "as the run is set up"
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Family = Annotated[Positional[str], arg(metavar="FAMILY")]
 Families = Annotated[
     Positional[tuple[str, ...]], arg(metavar="FAMILY [FAMILY ...]", help_behavior_hint="")
 ]
+Grace = Annotated[float, arg(metavar="SECONDS")]
 Workers = Annotated[int, unset("INT", "one per core")]
 Policies = Annotated[Path | None, unset("DIR", "the family's own")]
 Directories = Annotated[

@@ -5,6 +5,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table
+
+from idaq.errors import printable
 
 if TYPE_CHECKING:
     from idaq.runs.run import Run
@@ -12,7 +15,12 @@ if TYPE_CHECKING:
 
 def say(message: str) -> None:
     """Print to stderr, for people to read."""
-    print(message, file=sys.stderr)
+    print(printable(message, keep="\n"), file=sys.stderr)
+
+
+def show(table: Table) -> None:
+    """Print a table, whose texts mean nothing but themselves."""
+    Console(markup=False, emoji=False).print(table)
 
 
 def print_json(value: Any) -> None:
@@ -23,14 +31,14 @@ def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
     """Print a table of rows that have the same keys."""
     from idaq.report.tables import plain_table
 
-    Console().print(plain_table(title, rows))
+    show(plain_table(title, rows))
 
 
 def print_table(summary: dict[str, Any]) -> None:
     """Print the table of a run."""
     from idaq.report.tables import summary_table
 
-    Console().print(summary_table(summary))
+    show(summary_table(summary))
 
 
 def say_what_is_missing(run: "Run", summary: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ What was asked for goes to stdout; progress, hints and errors go to stderr.
 import os
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -22,7 +23,9 @@ from idaq.cli.report import Report
 from idaq.cli.run import Run
 from idaq.cli.theory_command import Theory
 from idaq.cli.train import Train, Training
+from idaq.engine.stopping import Stopped, stopped_by_signals
 from idaq.errors import IdaqError
+from idaq.storage.atomic import remedy_of
 
 Command = (
     Annotated[List, subcommand("list", prefix_name=False)]
@@ -41,8 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the program.
 
     Returns 0 when it did what was asked, 1 when the theory did not come out as it should, 2 for an
-    error that it explained, 130 when it was interrupted.
+    error that it explained, 130 after Ctrl-C and 143 after SIGTERM.
     """
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character
@@ -66,19 +70,22 @@ def main(arguments: list[str] | None = None) -> int:
             from idaq.engine.device import enable_compile_cache
 
             enable_compile_cache()
-        code: int = command.run() or 0
+        with stopped_by_signals(getattr(getattr(command, "command", command), "grace", 0.0)):
+            code: int = command.run() or 0
         sys.stdout.flush()
         return code
     except IdaqError as error:
         return _fail(in_flags(str(error), command))
     except BrokenPipeError:  # whoever reads stdout has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is stdout's own
+            _drop_stdout()
         place = f" '{error.filename}'" if error.filename else ""
-        return _fail(
-            f"Cannot read or write{place}: {error.strerror or error}. "
-            "Free some space, check the permissions, or choose another directory."
-        )
+        message = f"Cannot read or write{place}: {error.strerror or error}. {remedy_of(error)}"
+        return _fail(in_flags(message, command))
     except Exception as error:
         if not _is_out_of_memory(error):
             raise
@@ -87,11 +94,23 @@ def main(arguments: list[str] | None = None) -> int:
             "--n-r, --n-i, --trajectories, --seeds-at-once, layers and batches), or use a larger "
             "machine."
         )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         can_resume = isinstance(command, Training | Adapt | Behaviour)
         say("\nidaq: stopped" + ("; go on with the same command and --resume" * can_resume))
-        return 130
+        return stop.code if isinstance(stop, Stopped) else 130
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Where a stream is closed (`>&-`), drop what goes to it, and keep its number from files."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
+
+
+def _drop_stdout() -> None:
+    """What is left to print goes nowhere, also when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -33,9 +33,10 @@ class Report:
         from idaq.runs.summary import summarise
 
         if self.serve:
+            from idaq.engine.stopping import check_stopped
             from idaq.report.serve import serve
 
-            serve(self.directories or (Path("runs"),), self.port, say)
+            serve(self.directories or (Path("runs"),), self.port, say, check_stopped)
             return
         if not self.directories:
             raise IdaqError(

@@ -16,7 +16,7 @@ SMALLEST_V, LARGEST_V = 3, 12
 
 def parse_v(text: str) -> range:
     """Read "3..10", or a single number, as a range of doors."""
-    match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d+)\s*)?", text)
+    match = re.fullmatch(r"\s*([0-9]{1,4})\s*(?:\.\.\s*([0-9]{1,4})\s*)?", text)
     if match is None:
         raise IdaqError(f"--v {text!r} is not a range of doors.", "Write it as 3..10.")
     first = int(match[1])
@@ -53,7 +53,7 @@ def theory(
     v_range = parse_v(v)
     if figure is not None:
         check_figures(figure)
-    progress = Console(stderr=True)
+    progress = Console(stderr=True, markup=False, emoji=False)
     with progress.status("checking") as status:
         checks = run_checks(
             None if check is None else [check],

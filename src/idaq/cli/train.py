@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from idaq.cli.options import Algorithm, Flag, Out, PresetInt, Settings, unset
+from idaq.cli.options import DEFAULT_GRACE, Algorithm, Flag, Grace, Out, PresetInt, Settings, unset
 from idaq.cli.output import say
 from idaq.settings import DEFAULT_PRESET, DEFAULT_SEEDS, DEFAULT_SPLIT, PresetName, Split
 
@@ -38,6 +38,8 @@ class Training:
     """L, the number of reward and dynamics models; 0 trains none."""
     seeds_at_once: Annotated[int, unset("INT", "1 on a CPU, all on a GPU")] = 0
     """How many seeds train as one program."""
+    grace: Grace = DEFAULT_GRACE
+    """After SIGTERM, how long training may take to save its state; --resume goes on from there."""
     split: Split = DEFAULT_SPLIT
     """`validation` splits the training tasks once more and never touches the test tasks."""
     set: Settings = ()

@@ -8,12 +8,27 @@ import jax
 
 from idaq.errors import IdaqError
 
+NUMERICS = {  # settings of JAX that all of idaq's results were made with
+    "jax_enable_x64": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+}
 MAPS, MAPS_LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")  # of Linux
 MAPS_SHARE = 0.5  # of the limit, that compiled programs may fill
 
 
 def find_device() -> jax.Device:
-    """The first device, or an error where the platform that was asked for is not there."""
+    """The first device, or an error where the platform that was asked for is not there.
+
+    Settings of JAX under which the same identity would have other numbers are refused.
+    """
+    for name, own in NUMERICS.items():
+        if getattr(jax.config, name) != own:
+            raise IdaqError(
+                f"JAX is set to {name}={getattr(jax.config, name)}, which changes all numbers and "
+                "which no result would say.",
+                f"Unset {name.upper()}, or set it to {own}.",
+            )
     try:
         return jax.devices()[0]
     except (RuntimeError, AssertionError) as error:

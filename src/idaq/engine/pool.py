@@ -22,6 +22,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
+from idaq.engine.stopping import EXIT_CODES, check_stopped
 from idaq.engine.units import Unit
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
@@ -112,7 +113,11 @@ class WorkerPool:
         self._scratch.close()
 
     def check_open(self) -> None:
-        """Raise `CancelledError` if the pool is closed, so that callers stop waiting."""
+        """Raise `CancelledError` if the pool is closed, so that callers stop waiting.
+
+        It is also a safe point to be stopped at.
+        """
+        check_stopped()
         if self._closed:
             raise CancelledError("the worker pool is closed")
 
@@ -195,11 +200,13 @@ class WorkerPool:
 def _block_interrupts() -> None:
     """Runs first in the thread that starts workers, so that neither it nor they receive Ctrl-C.
 
+    Nor SIGTERM, which batch systems send to every process of a job.
+
     The parent receives it, ends the workers and tells the user how to go on. It must not be
     interrupted while it is starting a worker, or that worker prints a traceback.
     """
     ensure_running()  # if it started later, multiprocessing's tracker would unblock the signal
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK, EXIT_CODES)
 
 
 def _kill(executor: ProcessPoolExecutor) -> None:

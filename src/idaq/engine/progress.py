@@ -19,14 +19,14 @@ class ProgressBar:
     """`with ProgressBar("training", total) as bar: bar.advance_to(n)`."""
 
     def __init__(self, label: str, total: int, unit: str, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, quiet=quiet)
+        self._console = Console(stderr=True, quiet=quiet, markup=False, emoji=False)
         self._label, self._total, self._unit = label, total, unit
         self._first: int | None = None
         self._start = self._last_line = time.monotonic()
         self._bar: Progress | None = None
         if self._console.is_terminal and not quiet and _has_bar.acquire(blocking=False):
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TextColumn("{task.completed:>6.0f}/{task.total:.0f} {task.fields[rate]}"),
                 TimeRemainingColumn(),

@@ -3,8 +3,10 @@
 Provenance is written beside results for people to read. It decides nothing.
 """
 
+import hashlib
 import platform
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -34,6 +36,15 @@ def library_versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             versions[name] = "not installed"
     return versions
+
+
+@cache
+def source_hash() -> str:
+    """A hash of idaq's own source: equal code, equal hash."""
+    digest = hashlib.sha256()
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(f"{file.relative_to(_PACKAGE).as_posix()}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def git_state(source: Path = _PACKAGE) -> Json | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from idaq.engine.policy import Policy
 from idaq.engine.pool import WorkerPool
+from idaq.engine.stopping import check_stopped
 from idaq.engine.units import UNIT_EPISODES, PolicyUnit
 from idaq.envs.family import (
     HostFamily,
@@ -135,6 +136,7 @@ class ScannedRollouts:
     def run(
         self, agents: PyTree, hypotheses: Hypotheses | AnyArray, tasks: Array, keys: Key
     ) -> Episodes:
+        check_stopped()
         episodes: Episodes = _scan_all(self.family, self.policy, agents, hypotheses, tasks, keys)
         return episodes
 

@@ -19,10 +19,12 @@ from idaq.algos.base import Algorithm
 from idaq.algos.data import SeedData, SharedData, TrainData
 from idaq.engine.loading import fit_normaliser, load_episodes, load_rows, mean_return, returns_to_go
 from idaq.engine.starts import start_std, unrelated_starts
+from idaq.engine.stopping import check_stopped, is_stopping
 from idaq.engine.updates import repeat
 from idaq.errors import IdaqError
 from idaq.settings import TrainConfig
 from idaq.storage import checkpoint
+from idaq.storage.checked import below, equal_to
 from idaq.storage.dataset import Dataset
 from idaq.storage.metrics import MetricsLog
 from idaq.types import IntArray, Key, Metrics, PyTree, RewardFunction, Scalar
@@ -131,13 +133,15 @@ def train_group(
     """Train a group of seeds, from its checkpoint if there is one; returns one agent per seed.
 
     `on_agents` is given the agents at regular intervals, a multiple of the updates between two
-    lines of the log, so that training is the same with and without it.
+    lines of the log, so that training is the same with and without it. Seeds that diverge do not
+    stop the others of their group; if all do, the training ends.
     """
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     state, done = new_state(algorithm, data, keys), 0
     if checkpoint_file.is_file():
-        state, header = checkpoint.load(checkpoint_file, state)
-        done = int(header["updates_done"])
+        own = {"updates_done": below(config.num_updates), "seeds": equal_to(list(seeds))}
+        state, header = checkpoint.load(checkpoint_file, state, **own)
+        done = header["updates_done"]
     with ExitStack() as stack:
         logs = [stack.enter_context(MetricsLog(place, done)) for place in metrics_directories]
         on_progress(done)
@@ -151,27 +155,38 @@ def train_group(
             )
             state, metrics = run_updates(phase, state, data, keys, done, until - done)
             done = until
-            host_metrics = jax.device_get(metrics)
+            host_metrics, lost = jax.device_get(metrics), []
             for index, (seed, log) in enumerate(zip(seeds, logs, strict=True)):
                 row = {name: float(value[index]) for name, value in host_metrics.items()}
                 log.write(done, row)
                 if any(math.isnan(value) for value in row.values()):
-                    raise diverged(seed, done)
-            if done % config.checkpoint_every_updates == 0 and done < config.num_updates:
-                header = {"updates_done": done, "seeds": list(seeds)}
-                checkpoint.save(checkpoint_file, state, header)
+                    lost.append(seed)
+            if len(lost) == len(seeds):  # the others go on
+                raise DivergedError(lost, done)
             if on_agents is not None and done % agents_every_updates == 0:
                 on_agents(done, _agents(algorithm, state, data, len(seeds)))
+            is_due = done % config.checkpoint_every_updates == 0 or is_stopping()
+            is_saved = is_due and done < config.num_updates
+            if is_saved:  # what comes before is not done again
+                header = {"updates_done": done, "seeds": list(seeds)}
+                checkpoint.save(checkpoint_file, state, header)
             on_progress(done)
+            if is_saved:
+                check_stopped()
     return _agents(algorithm, state, data, len(seeds))
 
 
-def diverged(seed: int, num_updates: int) -> IdaqError:
-    return IdaqError(
-        f"The training of seed {seed} diverged within {num_updates:,} updates: its numbers are not "
-        "finite any more.",
-        "Lower the learning rates, or look for extreme values in the data.",
-    )
+class DivergedError(IdaqError):
+    """The numbers of some seeds are not finite any more."""
+
+    def __init__(self, seeds: Sequence[int], num_updates: int) -> None:
+        self.seeds, self.num_updates = list(seeds), num_updates
+        names = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        super().__init__(
+            f"The training of {names} diverged within {num_updates:,} updates: "
+            "not all numbers are finite any more.",
+            "Lower the learning rates, or look for extreme values in the data.",
+        )
 
 
 def _agents(algorithm: Algorithm, state: PyTree, data: TrainData, num: int) -> list[PyTree]:

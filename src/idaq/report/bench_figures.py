@@ -19,7 +19,8 @@ import numpy as np
 from idaq.bench.cells import Cell
 from idaq.bench.curve import learning_curve
 from idaq.bench.experiments import Experiment
-from idaq.bench.status import probe_file, status_of
+from idaq.bench.probe import read_probe
+from idaq.bench.status import status_of
 from idaq.errors import IdaqError
 from idaq.report import style
 from idaq.report.figures import draw_adaptation
@@ -98,7 +99,7 @@ def _grid(
     draw_panel: Callable[[Axes, Probe, str], None],
 ) -> Path:
     """A row per environment, a column per quantification."""
-    probes = {row: _load_probe(run) for row, run in runs.items()}
+    probes = {row: read_probe(run) for row, run in runs.items()}
     columns = len(QUANTIFICATIONS)
     with style.drawing(path, 2.6 * columns + 0.4, 2.1 * len(probes) + 0.7) as figure:
         grid = figure.subplots(len(probes), columns, squeeze=False, sharey="row")
@@ -112,11 +113,6 @@ def _grid(
             axes.set_xlabel(xlabel)
         figure.legend(**_legend(), loc="outside lower center", ncols=4)
     return path
-
-
-def _load_probe(run: RunDir) -> Probe:
-    with np.load(probe_file(run), allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 def _shade_density(axes: Axes, returns: AnyArray) -> None:

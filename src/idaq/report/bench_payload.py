@@ -8,10 +8,12 @@ import numpy as np
 from idaq.bench.cells import Cell, make_cells
 from idaq.bench.curve import learning_curve
 from idaq.bench.experiments import EXPERIMENTS, SCALES, Experiment, Row
+from idaq.bench.probe import read_probe
 from idaq.bench.status import Status, probe_file, status_of
 from idaq.bench.tables import ResultTable, aggregates, make_table
 from idaq.config import Json
 from idaq.report import style
+from idaq.report.payload import Unreadable
 from idaq.runs.statistics import performance_profile
 
 PROFILE_THRESHOLDS = np.linspace(0.0, 1.2, 49)
@@ -22,28 +24,29 @@ def is_bench(place: Path) -> bool:
     return (place / "cells").is_dir() and (place / "data").is_dir()
 
 
-def bench_payload(results: Path) -> list[Json]:
+def bench_payload(results: Path, unreadable: Unreadable) -> list[Json]:
     """Every experiment at every scale at which a cell is done."""
-    found = []
-    for experiment in EXPERIMENTS.values():
-        for scale, sizes in SCALES.items():
-            cells = make_cells(experiment, scale)  # type: ignore[arg-type]
-            states = [status_of(results, cell) for cell in cells]
-            if not any(status.state == "done" for status in states):
-                continue
-            table = make_table(experiment, results, cells)
-            counts = [status.state for status in states]
-            found.append(
-                table_payload(table)
-                | {
-                    "scale": scale,
-                    "preset": sizes.preset,
-                    "counts": {state: counts.count(state) for state in dict.fromkeys(counts)},
-                    "probes": _probes(experiment, cells, states),
-                    "curves": _curves(experiment, cells, states),
-                }
-            )
-    return found
+    names = {
+        f"{experiment.name}, scale {scale}": (experiment, scale)
+        for experiment in EXPERIMENTS.values()
+        for scale in SCALES
+    }
+    return unreadable.without(names, lambda name: _experiment(results, *names[name]))
+
+
+def _experiment(results: Path, experiment: Experiment, scale: str) -> Json | None:
+    cells = make_cells(experiment, scale)  # type: ignore[arg-type]
+    states = [status_of(results, cell) for cell in cells]
+    counts = [status.state for status in states]
+    if "done" not in counts:
+        return None
+    return table_payload(make_table(experiment, results, cells)) | {
+        "scale": scale,
+        "preset": SCALES[scale].preset,
+        "counts": {state: counts.count(state) for state in dict.fromkeys(counts)},
+        "probes": _probes(experiment, cells, states),
+        "curves": _curves(experiment, cells, states),
+    }
 
 
 def table_payload(table: ResultTable) -> Json:
@@ -112,8 +115,7 @@ def _probes(experiment: Experiment, cells: Sequence[Cell], states: Sequence[Stat
     for cell, status in zip(cells, states, strict=True):
         if status.run is None or not probe_file(status.run).is_file():
             continue
-        with np.load(probe_file(status.run), allow_pickle=False) as arrays:
-            values = {name: arrays[name] for name in arrays.files}
+        values = read_probe(status.run)
         names = [key.removeprefix("uncertainty ") for key in values if key.startswith("unc")]
         found.append(
             {

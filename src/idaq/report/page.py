@@ -13,6 +13,7 @@ from idaq.report.payload import (
     MAX_PATH_BYTES,
     POSITION_SCALE,
     Budget,
+    Unreadable,
     find_runs,
     run_payload,
 )
@@ -33,16 +34,17 @@ def write_page(places: Sequence[Path], out: Path) -> Path:
 def page_payload(places: Sequence[Path]) -> Json:
     """Everything that the page shows; without places, an empty one."""
     runs = find_runs(places) if places else {}
-    budget = Budget(MAX_PATH_BYTES)
+    budget, unreadable = Budget(MAX_PATH_BYTES), Unreadable()
+    shown = unreadable.without(runs, lambda name: run_payload(runs[name], name, budget))
+    benches = [bench_payload(place, unreadable) for place in places if is_bench(place)]
     return {
         "version": version("idaq"),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "positionScale": POSITION_SCALE,
         "live": False,
-        "runs": [run_payload(run, name, budget) for name, run in runs.items()],
-        "experiments": [
-            each for place in places if is_bench(place) for each in bench_payload(place)
-        ],
+        "runs": shown,
+        "experiments": [experiment for bench in benches for experiment in bench],
+        "unreadable": unreadable.found,
     }
 
 

@@ -6,7 +6,7 @@ scale. A page must open quickly, so trajectories beyond `MAX_PATH_BYTES` are lef
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,22 +18,20 @@ from idaq.errors import IdaqError
 from idaq.report import style
 from idaq.runs.directory import RunDir
 from idaq.runs.labels import subject_of
-from idaq.runs.results import adaptation_config, anytime_returns, thresholds
+from idaq.runs.results import adaptation_config, anytime_returns, load_seeds, thresholds
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import bootstrap_intervals
-from idaq.runs.summary import data_quality, summary_of
+from idaq.runs.summary import data_quality, saved_summary, summary_of
 from idaq.settings import AdaptConfig
-from idaq.storage.checked import read_object
+from idaq.storage.checked import REMEDY, is_count, or_none
+from idaq.storage.dataset import Dataset
 from idaq.storage.metrics import FILE_NAME, read_metrics
 from idaq.types import AnyArray
 
 MAX_PATH_BYTES = 5_000_000  # of trajectories on a page, before base64; first seeds may double it
 DATA_PATHS = 6  # logged trajectories per task, besides the episodes
 _CELL_NAME = re.compile(r"^cells/(.+-[0-9a-f]{6})[0-9a-f]{10}(-curve)?$")  # of a benchmark
-EPISODE_ARRAYS = (
-    *("tasks", "returns", "kept", "uncertainty", "thresholds", "success"),
-    *("observations", "valid", "anytime_returns"),
-)
+NEEDED_ARRAYS = {"tasks", "kept"}  # besides the returns
 
 
 def find_runs(places: Sequence[Path]) -> dict[str, RunDir]:
@@ -56,6 +54,23 @@ def find_runs(places: Sequence[Path]) -> dict[str, RunDir]:
 def _new_name(name: str, taken: Iterable[str]) -> str:
     names = [name, *(f"{name} ({number})" for number in range(2, 1_000))]
     return next(each for each in names if each not in taken)
+
+
+class Unreadable:
+    """What could not be read: it is listed, and does not take the rest of the page away."""
+
+    def __init__(self) -> None:
+        self.found: list[Json] = []
+
+    def without(self, names: Iterable[str], make: Callable[[str], Json | None]) -> list[Json]:
+        """What is made of each name, if it is anything and can be read."""
+        made = []
+        for name in names:
+            try:
+                made.append(make(name))
+            except (IdaqError, OSError) as error:
+                self.found.append({"name": name, "problem": str(error)})
+        return [each for each in made if each is not None]
 
 
 class Budget:
@@ -98,7 +113,7 @@ def run_payload(run: RunPlace, name: str, budget: Budget) -> Json:
         "updates": _num_updates(run),
         "device": provenance.device,
         "commit": provenance.git.commit[:10] if provenance.git else "",
-        "rows": [_row(summary, row) for row in summary["rows"]],
+        "rows": [_row(identity.family, summary, row) for row in summary["rows"]],
         "methods": methods,
         "scene": _scene(run, methods),
         "progress": _progress(run, summary),
@@ -107,27 +122,29 @@ def run_payload(run: RunPlace, name: str, budget: Budget) -> Json:
 
 def _num_updates(run: Run) -> int | None:
     """The updates of one seed; None if the run does not say."""
-    number = run.identity.config.get("train", {}).get("num_updates")
-    return None if number is None else int(number)
+    train = run.identity.config.get("train", {})
+    number = train.get("num_updates") if isinstance(train, dict) else train
+    if not or_none(is_count)(number):
+        raise IdaqError(f"'{run.directory.manifest_file}' has no usable 'num_updates'.", REMEDY)
+    return number
 
 
 def _summary(run: Run) -> Json:
     """The saved summary if it covers the results that are there, else a new one."""
     place = run.directory
-    if place.summary_file.is_file():
-        saved = read_object(place.summary_file)
-        names = {row["method"] for row in saved.get("rows", [])}
-        if saved.get("seeds") == run.seeds() and names == set(place.adapt_names()):
-            return saved
-    return summary_of(run)
+    saved = saved_summary(run)
+    if saved is None or saved["seeds"] != run.seeds():
+        return summary_of(run)
+    names = {row["method"] for row in saved["rows"]}
+    return saved if names == set(place.adapt_names()) else summary_of(run)
 
 
-def _row(summary: Json, row: Json) -> Json:
+def _row(family: str, summary: Json, row: Json) -> Json:
     """A row of the table of runs: a method's number beside the paper's."""
     what = "score" if "score" in row else "mean"
     find = published_score if "score" in row else published
     quality = summary.get("quality", "expert")
-    paper = find(summary["family"], row["method"], row["algo"], quality)
+    paper = find(family, row["method"], row["algo"], quality)
     value = row[what]
     return {
         "method": row["method"],
@@ -145,7 +162,12 @@ def _row(summary: Json, row: Json) -> Json:
 
 def _method(run: RunDir, name: str, look: style.Look, seeds: list[int], budget: Budget) -> Json:
     config = adaptation_config(run, name)
-    found = [_load(run.result_file(name, seed)) for seed in seeds]
+    found = load_seeds(run, name, seeds)
+    if not all(each.keys() >= NEEDED_ARRAYS for each in found):
+        raise IdaqError(
+            f"The results in '{run.adapt(name)}' lack arrays of {sorted(NEEDED_ARRAYS)}.",
+            "Remove them and adapt again with `resume=True`.",
+        )
     curve, band = _curve([each["returns"] for each in found])
     shorter = [anytime_returns(each) for each in found]
     known = [each for each in shorter if each is not None]
@@ -206,21 +228,29 @@ def _scene(run: Run, methods: list[Json]) -> Json | None:
         dataset = None
     if dataset is None:
         return {"goals": None, "data": None}
-    goals = np.asarray(dataset.metadata.get("task_params"), np.float64)
-    logged = []
+    goals, logged = _goals(dataset), []
     for task in range(dataset.num_tasks):
         indices = dataset.task_episodes(task)[:DATA_PATHS]
         rows = [dataset.episode(int(index)) for index in indices]
         if len({len(each["rewards"]) for each in rows}) != 1:
-            return {"goals": goals.tolist() if goals.shape[-1] == 2 else None, "data": None}
+            return {"goals": goals, "data": None}
         paths = [np.concatenate([e["observations"][:1], e["next_observations"]]) for e in rows]
         logged.append(np.stack(paths))
     packed = pack_positions(np.stack(logged))
     return {
-        "goals": goals.tolist() if goals.shape == (dataset.num_tasks, 2) else None,
+        "goals": goals,
         "data": _encode(packed),
         "dataShape": list(packed.shape),
     }
+
+
+def _goals(dataset: Dataset) -> list[list[float]] | None:
+    """The task parameters of a family whose tasks are places on a plane."""
+    try:
+        goals = np.asarray(dataset.metadata.get("task_params"), np.float64)
+    except (TypeError, ValueError):
+        return None
+    return goals.tolist() if goals.shape == (dataset.num_tasks, 2) else None
 
 
 def _progress(run: Run, summary: Json) -> Json:
@@ -240,11 +270,6 @@ def _progress(run: Run, summary: Json) -> Json:
     else:
         state = "adapting" if unfinished or not complete else "done"
     return {"state": state, "updates": sum(trained), "of": total * len(seeds), "open": unfinished}
-
-
-def _load(file: Path) -> dict[str, AnyArray]:
-    with np.load(file, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in EPISODE_ARRAYS if name in arrays.files}
 
 
 # --- Arrays ---------------------------------------------------------------------------------

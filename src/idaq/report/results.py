@@ -12,7 +12,7 @@ from idaq.runs.results import (
     RawResults,
     adaptation_config,
     anytime_returns,
-    load_results,
+    load_seeds,
     reference_thresholds,
 )
 from idaq.runs.run import Run, RunPlace
@@ -154,7 +154,7 @@ def load_run(run: RunPlace) -> RunResults:
 
 def _load_method(run: Run, name: str, seeds: list[int]) -> MethodResults:
     config = adaptation_config(run.directory, name)
-    results = [load_results(run, name, seed) for seed in seeds]
+    results = load_seeds(run, name, seeds)
     for seed, arrays in zip(seeds, results, strict=True):
         absent = [array for array in DRAWN_ARRAYS if array not in arrays]
         if absent:

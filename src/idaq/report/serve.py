@@ -1,11 +1,14 @@
 """The page of runs as they progress, served to this machine only."""
 
 import json
+import re
+import sys
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from typing import Any
 from urllib.parse import urlsplit
 
 from idaq.config import Json
@@ -13,6 +16,8 @@ from idaq.errors import IdaqError
 from idaq.report.page import page_payload, render_page
 
 HOST = "127.0.0.1"
+NAMES = {HOST, "localhost", "[::1]"}  # a browser that names another was sent here by its page
+TIMEOUT_SECONDS = 10.0  # for a request to come, or for an answer to be taken
 WATCHED = ("run.json", "seeds.json", "summary.json", "adapt/*/*.npz", "seeds/*/metrics.jsonl")
 
 
@@ -46,13 +51,30 @@ class Source:
         return f"{count}-{newest}"
 
 
+class Server(ThreadingHTTPServer):
+    """One that does not report clients that have gone, or take too long."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
     """A server of the places' page, which does not serve yet."""
     source = Source(places)
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = TIMEOUT_SECONDS
+
         def do_GET(self) -> None:
-            url = urlsplit(self.path)
+            if not _is_here(self.headers.get("Host", "")):
+                self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+                return
+            try:
+                url = urlsplit(self.path)
+            except ValueError:
+                self.send_error(HTTPStatus.BAD_REQUEST)
+                return
             payload = source.payload()
             if url.path == "/":
                 self._answer("text/html; charset=utf-8", render_page(payload))
@@ -77,18 +99,29 @@ def make_server(places: Sequence[Path], port: int) -> ThreadingHTTPServer:
             """Log nothing: requests are the page's own, every few seconds."""
 
     try:
-        return ThreadingHTTPServer((HOST, port), Handler)
+        return Server((HOST, port), Handler)
     except (OSError, OverflowError) as error:
         raise IdaqError(
             f"Port {port} cannot be used: {error}.", "Choose another `port`."
         ) from error
 
 
-def serve(places: Sequence[Path], port: int, say: Callable[[str], None]) -> None:
-    """Serve the page until it is interrupted."""
+def _is_here(host: str) -> bool:
+    """Whether a request means this machine; the port may be that of a tunnel."""
+    return re.sub(r":[0-9]*$", "", host).lower() in NAMES
+
+
+def serve(
+    places: Sequence[Path],
+    port: int,
+    say: Callable[[str], None],
+    check_stopped: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve the page until it is interrupted; `check_stopped` is called twice a second."""
     missing = [str(place) for place in places if not place.is_dir()]
     if missing:
         raise IdaqError(f"There is no directory '{missing[0]}'.", "Name one that holds runs.")
     with make_server(places, port) as server:
         say(f"http://{HOST}:{server.server_address[1]}/ (Ctrl-C ends it)")
+        server.service_actions = check_stopped  # type: ignore[method-assign]
         server.serve_forever()

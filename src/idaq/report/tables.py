@@ -8,6 +8,7 @@ from rich.table import Table
 from idaq.bench.paper import Published
 from idaq.bench.published import published, published_score
 from idaq.config import Json
+from idaq.errors import printable
 from idaq.runs.labels import HEADLINE, subject_of
 
 
@@ -19,7 +20,7 @@ def summary_table(summary: Json) -> Table:
     subject = subject_of(summary["family"], quality, algo, components)
     what = "held-out training tasks" if summary["split"] == "validation" else "test tasks"
     table = Table(
-        title=f"{subject}, preset {summary['preset']}: the final episode",
+        title=printable(f"{subject}, preset {summary['preset']}: the final episode"),
         caption=f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, mean over {what}"
         + (", 95% bootstrap interval" if len(seeds) > 1 else "; an interval needs more seeds")
         + _episodes_needed(summary),
@@ -41,7 +42,7 @@ def summary_table(summary: Json) -> Table:
 def _episodes_needed(summary: Json) -> str:
     """How soon every method is about as good as expert context, if that is known."""
     needed = [
-        f"{row['method']} {row['episodes_to_95'] or 'never'}"
+        f"{printable(row['method'])} {row['episodes_to_95'] or 'never'}"
         for row in summary["rows"]
         if row["episodes"] > 1 and row.get("episodes_to_95_ci95") is not None
     ]
@@ -73,8 +74,8 @@ def _text_of(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return " ".join(map(str, value))
-    return "-" if value is None else str(value)
+        return " ".join(map(_text_of, value))
+    return "-" if value is None else printable(str(value))
 
 
 Cell = Callable[[Json, Json], str]
@@ -106,7 +107,7 @@ def _paper(find: Callable[[str, str, str, str], Published | None]) -> Cell:
 
 
 def _text(key: str) -> Cell:
-    return lambda summary, row: str(row[key])
+    return lambda summary, row: printable(str(row[key]))
 
 
 _PLAIN: dict[str, Cell] = {

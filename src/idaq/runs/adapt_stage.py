@@ -26,12 +26,12 @@ from idaq.judges.base import JudgeConfig
 from idaq.runs.identity import identities
 from idaq.runs.own_code import check_own_code
 from idaq.runs.resolve import judge_kind
-from idaq.runs.results import save_arrays
+from idaq.runs.results import MAX_RETURN, save_arrays
 from idaq.runs.run import Run
 from idaq.settings import AdaptConfig, RunConfig
 from idaq.storage import checkpoint
 from idaq.storage.atomic import write_json
-from idaq.storage.checked import read_json
+from idaq.storage.checked import is_finite, read_json
 from idaq.storage.dataset import Dataset
 from idaq.types import Array, PyTree
 
@@ -65,6 +65,12 @@ def adapt(
     given = expert_source(run, data) if METHODS[method].is_given_logs and todo else None
     for group in todo:
         results = adapt_group(run, rollouts, adapter, config, group, given)
+        for seed, arrays in zip(group, results, strict=True):
+            if not is_finite(arrays["returns"], MAX_RETURN):
+                raise IdaqError(
+                    f"Adaptation of seed {seed} with '{method}' has returns that are not finite.",
+                    "Look for what diverges: the method, or the rewards of the environment.",
+                )
         write_json(place.adapt_config_file(name), identity)
         for seed, arrays in zip(group, results, strict=True):
             save_arrays(place.result_file(name, seed), arrays)
@@ -201,6 +207,11 @@ def load_agent(run: Run, seed: int, num_train_tasks: int, updates: int | None = 
     if header.get("seed") != seed:
         raise IdaqError(
             f"'{file}' is the agent of seed {header.get('seed')}.",
+            "Remove it and train again with `resume=True`, or restore the file from a copy.",
+        )
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
+        raise IdaqError(
+            f"'{file}' holds numbers that are not finite: its training diverged.",
             "Remove it and train again with `resume=True`, or restore the file from a copy.",
         )
     return agent

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from idaq.adapt.methods import METHODS
 from idaq.adapt.search import SEARCHES
 from idaq.algos.entries import PAPER_METHODS, comes_with_idaq, default_algorithm, label_of
-from idaq.registry import registry_of
+from idaq.registry import PLACES, registry_of
 from idaq.settings import AdaptConfig
 
 PAPERS_SEARCHES = ("posterior",)  # of the iterative stage: methods that use it go by plain labels
@@ -77,5 +77,5 @@ def _is_algorithm(component: str, algorithm: str) -> bool:
 def _label_of_component(component: str) -> str:
     """The label of its entry, or its name if it is not installed."""
     kind, _, name = component.rpartition(" ")
-    entry = registry_of(kind).get(name)
+    entry = registry_of(kind).get(name) if kind in PLACES else None
     return name if entry is None else str(entry.label)

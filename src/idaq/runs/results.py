@@ -1,5 +1,6 @@
 """The saved results of a run: raw arrays, and the options of the adaptation."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,16 @@ from idaq.runs.directory import RunDir
 from idaq.runs.run import Run, RunPlace
 from idaq.settings import AdaptConfig
 from idaq.storage.atomic import atomic_file
-from idaq.storage.checked import read_json
+from idaq.storage.checked import check_axes, is_finite, read_arrays, read_json
 from idaq.types import AnyArray
 
+MAX_RETURN = 1e30  # beyond this an agent or an environment has diverged
+AXES = {  # tasks, episodes, steps, dimensions
+    **dict.fromkeys(("returns", "kept", "uncertainty", "thresholds", "success"), "te"),
+    **dict.fromkeys(("anytime_returns", "anytime_success"), "te"),
+    **dict.fromkeys(("hypotheses", "anytime_hypotheses"), "te*"),
+    **{"tasks": "t", "valid": "tes", "observations": "tepd"},
+}
 _REMEDY = "Remove it and adapt again with `resume=True`."
 RawResults = dict[str, AnyArray]
 
@@ -28,15 +36,36 @@ def load_results(run: RunPlace, name: str, seed: int) -> RawResults:
             f"There are no results '{name}' of seed {seed} in '{directory.path}'.",
             _instead(directory, name),
         )
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            results = dict(arrays)
-    except Exception as error:  # a damaged file can make numpy raise anything
-        raise IdaqError(f"'{file}' cannot be read ({error}).", _REMEDY) from error
-    returns = results.get("returns")
-    if returns is None or returns.ndim != 2 or not np.isfinite(returns).all():
-        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
+    results = read_arrays(file, _REMEDY)
+    _check_results(results, file)
     return results
+
+
+def load_seeds(run: RunPlace, name: str, seeds: Sequence[int]) -> list[RawResults]:
+    """The raw arrays of some seeds, whose returns have one shape."""
+    results = [load_results(run, name, seed) for seed in seeds]
+    if len({each["returns"].shape for each in results}) > 1:
+        directory = run.directory if isinstance(run, Run) else RunDir(run)
+        raise IdaqError(
+            f"The results in '{directory.adapt(name)}' differ in shape between seeds.",
+            "Remove them and adapt again with `resume=True`.",
+        )
+    return results
+
+
+def _check_results(results: RawResults, file: Path) -> None:
+    """Refuse what nothing can be computed from."""
+    returns = results.get("returns", np.zeros(0))
+    if returns.ndim != 2 or not returns.size or not is_finite(returns, MAX_RETURN):
+        raise IdaqError(f"'{file}' has no finite returns per task and episode.", _REMEDY)
+    check_axes(results, AXES, file, _REMEDY)
+    if {"valid", "observations"} <= results.keys():
+        num_steps = results["observations"].shape[2] - 1
+        if results["valid"].shape[2] != num_steps:
+            raise IdaqError(f"'valid' in '{file}' is not of {num_steps} steps.", _REMEDY)
+    tasks = results.get("tasks", np.zeros(1, int))
+    if tasks.dtype.kind not in "iu" or tasks.min() < 0:
+        raise IdaqError(f"'{file}' does not say which tasks it is of.", _REMEDY)
 
 
 def _instead(directory: RunDir, name: str) -> str:
@@ -54,8 +83,7 @@ def anytime_returns(results: RawResults) -> AnyArray | None:
     """
     returns = results["returns"]
     found = results.get("anytime_returns", returns if returns.shape[1] == 1 else None)
-    is_known = found is not None and found.shape == returns.shape and np.isfinite(found).all()
-    return found if is_known else None
+    return found if found is not None and is_finite(found, MAX_RETURN) else None
 
 
 def reference_thresholds(results: RawResults, num_reference: int) -> NDArray[np.float64]:

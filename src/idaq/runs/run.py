@@ -6,7 +6,7 @@ that a run can be read and reported without its family.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from idaq.algos.entries import (
     make_algorithm,
     version_of,
 )
-from idaq.config import from_dict
+from idaq.config import Json, from_dict
 from idaq.engine.provenance import find_provenance
 from idaq.envs import get_family
 from idaq.envs.family import TaskFamily, split_tasks, validation_split
@@ -29,7 +29,7 @@ from idaq.runs.manifest import Identity, Manifest, parse_manifest, read_checked,
 from idaq.runs.recipe import Recipe
 from idaq.settings import RunConfig
 from idaq.storage.atomic import write_json
-from idaq.storage.checked import REMEDY, read_json, read_object
+from idaq.storage.checked import REMEDY, is_count, list_of, read_json, read_object
 from idaq.storage.claim import claimed
 from idaq.storage.dataset import METADATA_FILE, Dataset, open_dataset
 from idaq.storage.layout import RUN
@@ -170,7 +170,7 @@ class Run:
         if not file.is_file():
             return []
         groups = read_json(file)
-        if not isinstance(groups, list) or not all(map(_is_group, groups)):
+        if not (isinstance(groups, list) and all(map(_is_group, groups))) or _repeats(groups):
             raise IdaqError(f"'{file}' does not list groups of seeds.", REMEDY)
         return groups
 
@@ -228,7 +228,9 @@ class Run:
     def record_time(self, stage: str, seconds: float) -> None:
         """Save a stage's wall time."""
         file = self.directory.timing_file
-        times = read_object(file) if file.is_file() else {}
+        times: Json = {}
+        with suppress(IdaqError):  # damaged: it decides nothing, and is begun anew
+            times = read_object(file) if file.is_file() else {}
         times[stage] = round(seconds, 3)
         write_json(file, times)
 
@@ -247,8 +249,9 @@ def check_dataset_family(dataset: Dataset, family: TaskFamily) -> None:
 
 
 def _is_group(group: object) -> bool:
-    return (
-        isinstance(group, list)
-        and len(group) > 0
-        and all(isinstance(seed, int) and seed >= 0 for seed in group)
-    )
+    return bool(group) and list_of(is_count)(group)
+
+
+def _repeats(groups: list[list[int]]) -> bool:
+    seeds = [seed for group in groups for seed in group]
+    return len(set(seeds)) < len(seeds)

@@ -18,7 +18,7 @@ from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.runs.directory import RunDir
 from idaq.runs.labels import is_given_logs, method_order
-from idaq.runs.results import RawResults, anytime_returns, load_results
+from idaq.runs.results import RawResults, anytime_returns, load_seeds
 from idaq.runs.run import Run, RunPlace
 from idaq.runs.statistics import (
     bootstrap_interval,
@@ -30,8 +30,8 @@ from idaq.runs.statistics import (
     per_seed_mean,
 )
 from idaq.storage.atomic import write_json
-from idaq.storage.checked import read_json, read_object
-from idaq.storage.describe import successful_return
+from idaq.storage.checked import REMEDY, read_json
+from idaq.storage.describe import read_description, successful_return
 from idaq.types import AnyArray
 
 FloatArray = NDArray[np.float64]
@@ -43,6 +43,7 @@ _MEANS = (  # besides that of the return
 )
 _CURVES = {"mean": "ci95", "success": "success_ci95", "score_capped": "score_capped_ci95"}
 _MAYBE_NONE = ("success", "episodes_to_95", "episodes_to_95_ci95")
+MIN_REFERENCE = 1e-30  # of a score; with anything smaller a ratio may not be finite
 SHARE = 0.95  # of the way from one episode's score to expert context's
 
 
@@ -52,7 +53,7 @@ def summarise(run: RunPlace) -> Json:
     Saved rows that could not be computed again are kept as the module's docstring says.
     """
     run = Run.open(run)
-    summary, saved = summary_of(run), _saved_summary(run)
+    summary, saved = summary_of(run), saved_summary(run)
     if saved is None or not (kept := _only_saved(run, saved, summary)):
         write_json(run.directory.summary_file, summary)
         return summary
@@ -72,12 +73,12 @@ def summarise(run: RunPlace) -> Json:
 
 def without_results(run: Run) -> list[str]:
     """The methods for which only a saved row is left."""
-    saved = _saved_summary(run) or {"seeds": [], "rows": []}
+    saved = saved_summary(run) or {"seeds": [], "rows": []}
     names = [row["method"] for row in saved["rows"]]
     return [name for name in names if not _has_results(run, name, saved["seeds"])]
 
 
-def _saved_summary(run: Run) -> Json | None:
+def saved_summary(run: Run) -> Json | None:
     """The summary on disk, or None where there is none or it is damaged."""
     if not run.directory.summary_file.is_file():
         return None
@@ -192,13 +193,13 @@ def complete_names(run: RunDir, seeds: list[int]) -> list[str]:
 
 def data_quality(run: RunDir) -> str:
     """The quality of the data that a run was trained on."""
-    data = read_object(run.dataset_file) if run.dataset_file.is_file() else {}
+    data = read_description(run.dataset_file) if run.dataset_file.is_file() else {}
     return str(data.get("quality") or "expert")
 
 
 def _row(run: Run, name: str, seeds: list[int], expert: FloatArray | None) -> Json:
     """One method's; `expert` [seeds] is the return of expert context, if the run has it."""
-    results = _all_results(run.directory, name, seeds)
+    results = load_seeds(run, name, seeds)
     references = _references(run.directory, results)
     values = _values(results, "", -1, references)
     shape = results[0]["returns"].shape
@@ -219,7 +220,7 @@ def seed_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, FloatArra
     `idaq.storage.describe`); `score_capped`, the same and at most 1; and `score_dataset`, divided
     by the dataset's mean. There are no scores relative to a return that is not positive.
     """
-    results = _all_results(run, name, seeds)
+    results = load_seeds(run, name, seeds)
     return _values(results, "", -1, _references(run, results))
 
 
@@ -228,18 +229,8 @@ def anytime_values(run: RunDir, name: str, seeds: list[int]) -> dict[str, FloatA
 
     Of the returns, success and the capped scores. Empty if the results do not say.
     """
-    results = _all_results(run, name, seeds)
+    results = load_seeds(run, name, seeds)
     return _anytime_values(results, _references(run, results))
-
-
-def _all_results(run: RunDir, name: str, seeds: list[int]) -> list[RawResults]:
-    results = [load_results(run, name, seed) for seed in seeds]
-    if len({r["returns"].shape for r in results}) > 1:
-        raise IdaqError(
-            f"The results in '{run.adapt(name)}' differ in shape between seeds.",
-            "Remove them and adapt again with `resume=True`.",
-        )
-    return results
 
 
 class _References(NamedTuple):
@@ -252,9 +243,11 @@ class _References(NamedTuple):
 def _references(run: RunDir, results: list[RawResults]) -> _References:
     if not all("success" in r for r in results) or not run.dataset_file.is_file():
         return _References()
-    data = read_object(run.dataset_file)
+    data = read_description(run.dataset_file)
     expert = [successful_return(data, r["tasks"].tolist()) or 0.0 for r in results]
-    mean_return = data["mean_return"]
+    mean_return = data.get("mean_return") or 0.0
+    if any(0.0 < reference < MIN_REFERENCE for reference in (*expert, mean_return)):
+        raise IdaqError(f"'{run.dataset_file}' has returns that nothing is relative to.", REMEDY)
     return _References(
         expert if all(reference > 0.0 for reference in expert) else None,
         mean_return if mean_return > 0.0 else None,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from idaq.engine.device import forget_programs_when_many
 from idaq.engine.progress import ProgressBar
-from idaq.engine.train import diverged, train_data, train_group
+from idaq.engine.train import DivergedError, train_data, train_group
 from idaq.envs.family import check_seed, reward_function
 from idaq.errors import IdaqError
 from idaq.runs.run import Run, check_dataset_family
@@ -68,7 +68,7 @@ def train(
     quiet: bool = False,
     agents_every_updates: int = 0,
 ) -> None:
-    """Train every group of seeds that lacks an agent.
+    """Train every group of seeds that lacks an agent; one that diverges does not stop the others.
 
     With `agents_every_updates`, agents are kept during training as well, for learning curves.
     """
@@ -80,11 +80,18 @@ def train(
     todo = [g for g in groups if not all(place.agent_file(seed).is_file() for seed in g)]
     total = updates_each * sum(len(group) for group in groups)
     done = updates_each * sum(len(g) for g in groups if g not in todo)
+    lost: list[DivergedError] = []
     if todo:
         with ProgressBar(f"training {run.family.name}", total, "updates", quiet) as bar:
             for group in todo:
-                _train_group(run, dataset, group, bar, done, agents_every_updates)
+                try:
+                    _train_group(run, dataset, group, bar, done, agents_every_updates)
+                except DivergedError as error:
+                    lost.append(error)
                 done += updates_each * len(group)
+    if lost:
+        seeds_lost = [seed for error in lost for seed in error.seeds]
+        raise DivergedError(seeds_lost, max(error.num_updates for error in lost))
     remove(place.checkpoints)
 
 
@@ -127,9 +134,12 @@ def _save_agents(
     updates: int | None,
     agents: list[PyTree],
 ) -> None:
-    for seed, agent in zip(group, agents, strict=True):
-        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
-            raise diverged(seed, updates or run.config.train.num_updates)
+    lost = []
     for seed, split, agent in zip(group, splits, agents, strict=True):
+        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(agent)):
+            lost.append(seed)
+            continue
         metadata = {"seed": seed, "num_train_tasks": len(split.train)}
         checkpoint.save(run.directory.agent_file(seed, updates), agent, metadata)
+    if lost and (updates is None or len(lost) == len(group)):
+        raise DivergedError(lost, updates or run.config.train.num_updates)

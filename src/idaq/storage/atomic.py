@@ -1,18 +1,28 @@
 """Files and directories that are whole or absent, whatever happens while they are written."""
 
+import errno
 import glob
+import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from idaq.errors import IdaqError
 
-_TEMPORARY_NAME = re.compile(r"\..+\.tmp-([0-9]{1,9})")  # .NAME.tmp-PID
+# .NAME.tmp-PID-SYSTEM, or .NAME.tmp-PID as older versions have it
+_TEMPORARY_NAME = re.compile(r"\..+\.tmp-([0-9]{1,9})(?:-([0-9a-f]{8}))?")
+BOOT_ID, PID_NAMESPACE = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+STALE_SECONDS = 86_400  # after so long without a change, a writer elsewhere is taken to be dead
+SPACE = "Free some space, check the permissions, or choose another directory."
+FEWER_FILES = "Raise the limit of open files (`ulimit -n`), or use fewer `workers`."
 IsKind = Callable[[int], bool]  # tells from a mode, as `stat.S_ISREG` does
 
 
@@ -23,9 +33,13 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise IdaqError(
-            f"'{path}' cannot be written: {error.strerror or error}.",
-            "Free some space, check the permissions, or choose another directory.",
+            f"'{path}' cannot be written: {error.strerror or error}.", remedy_of(error)
         ) from error
+
+
+def remedy_of(error: OSError) -> str:
+    """What to do about an error of the system."""
+    return FEWER_FILES if error.errno in (errno.EMFILE, errno.ENFILE) else SPACE
 
 
 @contextmanager
@@ -45,7 +59,7 @@ def parents_of(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _replacing(path: Path, is_kind: IsKind) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}-{_this_system()}")
     with parents_of(path), writing(path):
         leftovers = path.parent.glob(temporaries_of(glob.escape(path.name)))
         remove_leftovers(leftovers, is_kind)
@@ -106,11 +120,25 @@ def remove_leftovers(paths: Iterable[Path], is_kind: IsKind) -> None:
     """
     for path in list(paths):
         match = _TEMPORARY_NAME.fullmatch(path.name)
-        if match is None or is_another_process(int(match[1])):
+        if match is None:
             continue
         with suppress(FileNotFoundError):  # somebody was quicker
-            if is_kind(path.lstat().st_mode):
+            found = path.lstat()
+            if match[2] in (None, _this_system()):
+                is_dead = not is_another_process(int(match[1]))
+            else:
+                is_dead = time.time() - found.st_mtime > STALE_SECONDS
+            if is_dead and is_kind(found.st_mode):
                 remove(path)
+
+
+@cache
+def _this_system() -> str:
+    """Tells the processes that this one can see from those of other nodes and containers."""
+    parts = [platform.node()]
+    with suppress(OSError):  # not Linux
+        parts += [BOOT_ID.read_text(), str(PID_NAMESPACE.readlink())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
 def is_another_process(pid: int) -> bool:

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from idaq.config import Json
 from idaq.errors import IdaqError
 from idaq.storage.atomic import atomic_file
+from idaq.storage.checked import Check, parse_json, with_fields
 from idaq.types import AnyArray, PyTree
 
 FORMAT_VERSION = 1
@@ -38,8 +39,11 @@ def save(path: Path, tree: PyTree, metadata: Json) -> None:
         temporary.write_bytes(data)
 
 
-def load(path: Path, shapes: PyTree) -> tuple[PyTree, Json]:
-    """Read a file back into the structure of `shapes` (arrays or shapes of arrays)."""
+def load(path: Path, shapes: PyTree, **fields: Check) -> tuple[PyTree, Json]:
+    """Read a file back into the structure of `shapes` (arrays or shapes of arrays).
+
+    The header has these fields, besides others.
+    """
     if not path.is_file():
         raise IdaqError(f"There is no checkpoint '{path}'.", "Train first, or correct the path.")
     arrays, header = _read(path)
@@ -57,7 +61,7 @@ def load(path: Path, shapes: PyTree) -> tuple[PyTree, Json]:
         if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
             raise IdaqError(f"'{name}' in '{path}' has shape {arrays[name].shape}.", _REMEDY)
     tree = jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[n]) for n in expected])
-    return tree, header
+    return tree, with_fields(header, f"The header of '{path}'", _REMEDY, **fields)
 
 
 def _todays_name(name: str) -> str:
@@ -69,7 +73,7 @@ def _todays_name(name: str) -> str:
 def _read(path: Path) -> tuple[dict[str, AnyArray], Json]:
     try:
         with safe_open(path, framework="np") as file:
-            header = dict(json.loads(file.metadata()[HEADER_KEY]))
+            header = dict(parse_json(file.metadata()[HEADER_KEY]))
             names = list(file.keys())
             return {name: file.get_tensor(name) for name in names}, header
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

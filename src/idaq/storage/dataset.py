@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from idaq.config import Json
 from idaq.errors import IdaqError
+from idaq.storage import checked
 from idaq.storage.atomic import atomic_directory, write_json
 from idaq.types import AnyArray, Spec
 
 SCHEMA_VERSION = 1
 METADATA_FILE = "metadata.json"
+CHECKSUM = "metadata_sha256"  # of everything else in that file
 HASH_BLOCK_BYTES = 1 << 22
 CHECK_BLOCK_ROWS = 1 << 18
 
@@ -49,6 +51,12 @@ DTYPES: dict[str, type] = {
     "success": np.bool_,
     "episode_offsets": np.int64,
     "episode_task": np.int64,
+}
+
+FIELDS: dict[str, checked.Check] = {  # of the metadata
+    **{"family": checked.is_text, "num_tasks": checked.is_count, "sha256": checked.is_object},
+    "quality": checked.or_none(checked.is_text),
+    "expert": checked.or_none(checked.is_object),
 }
 
 Arrays = Mapping[str, AnyArray]
@@ -203,7 +211,7 @@ def dataset_writer(path: Path, metadata: Json) -> Iterator[DatasetWriter]:
         full["num_episodes"] = len(arrays["episode_task"])
         for name in arrays:
             full["sha256"][name] = _file_hash(directory / f"{name}.npy")
-        write_json(directory / METADATA_FILE, full)
+        write_json(directory / METADATA_FILE, full | {CHECKSUM: _checksum(full)})
 
 
 def open_dataset(path: Path, spec: Spec | None = None) -> Dataset:
@@ -244,12 +252,7 @@ def read_metadata(path: Path) -> Json:
     file = path / METADATA_FILE
     if not file.is_file():
         raise IdaqError(f"'{path}' is no dataset: it has no {METADATA_FILE}.", _REMEDY)
-    try:
-        metadata = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise IdaqError(f"'{file}' is not valid JSON ({error}).", _REMEDY) from error
-    if not isinstance(metadata, dict):
-        raise IdaqError(f"'{file}' holds no JSON object.", _REMEDY)
+    metadata = checked.read_object(file, _REMEDY)
     version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:
         raise IdaqError(
@@ -257,13 +260,21 @@ def read_metadata(path: Path) -> Json:
             "Collect it anew, or use the idaq that wrote it.",
         )
     _check_metadata(metadata, f"'{file}'", _REMEDY)
+    if metadata.get(CHECKSUM) not in (None, _checksum(metadata)):  # older ones have none
+        raise IdaqError(f"'{file}' was changed: its checksum does not match.", _REMEDY)
     return metadata
 
 
+def _checksum(metadata: Json) -> str:
+    """The checksum of everything else in the metadata, as a file has it."""
+    rest = json.loads(json.dumps({k: v for k, v in metadata.items() if k != CHECKSUM}))
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def _check_metadata(metadata: Json, where: str, remedy: str) -> None:
-    for key, kind in (("family", str), ("num_tasks", int), ("sha256", dict)):
-        if not isinstance(metadata.get(key), kind):
-            raise IdaqError(f"{where} has no usable '{key}': {metadata.get(key)!r}.", remedy)
+    checked.with_fields(metadata, where, remedy, **FIELDS)
+    expert = metadata.get("expert") or {}
+    checked.with_fields(expert, f"'expert' of {where}", remedy, **checked.SUCCESSES)
 
 
 def _check_names(names: Iterable[str], where: str) -> None:

@@ -1,12 +1,15 @@
 """File locks. A lock ends with its process; a lock file by itself means nothing."""
 
 import fcntl
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from idaq.errors import IdaqError
 from idaq.storage.atomic import parents_of
+from idaq.storage.checked import open_regular
 
 
 class BusyError(IdaqError):
@@ -16,7 +19,7 @@ class BusyError(IdaqError):
 @contextmanager
 def locked(lock_file: Path) -> Iterator[None]:
     """Hold a lock, or raise `BusyError` at once where another process has it."""
-    with parents_of(lock_file), lock_file.open("a") as lock:
+    with parents_of(lock_file), os.fdopen(_open(lock_file), "r+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -27,10 +30,18 @@ def locked(lock_file: Path) -> Iterator[None]:
         yield
 
 
+def _open(lock_file: Path) -> int:
+    descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IdaqError(f"'{lock_file}' is no regular file.", "Remove it.")
+    return descriptor
+
+
 def is_locked(lock_file: Path) -> bool:
     """Whether a living process holds the lock."""
     try:
-        with lock_file.open("r") as lock:
+        with open_regular(lock_file) as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

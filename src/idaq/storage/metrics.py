@@ -12,7 +12,9 @@ from typing import Any, Self
 
 from idaq.config import Json
 from idaq.storage.atomic import atomic_file, writing
+from idaq.storage.checked import is_count, open_regular
 
+MAX_LINE_BYTES = 1 << 20
 FILE_NAME = "metrics.jsonl"
 EVENT_FILE_NAME = "tensorboard/events.out.tfevents.0.idaq"
 
@@ -77,15 +79,22 @@ def read_metrics(file: Path) -> list[Json]:
     if not file.is_file():
         return []
     rows = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(row, dict) or not isinstance(row.get("update"), int):
-            break
-        rows.append(row)
+    with open_regular(file) as stream:
+        while line := stream.readline(MAX_LINE_BYTES):
+            try:
+                row = json.loads(line)  # metrics may be NaN
+            except (ValueError, RecursionError):
+                break
+            if not isinstance(row, dict) or not _is_row(row):
+                break
+            rows.append(row)
     return rows
+
+
+def _is_row(row: Json) -> bool:
+    return is_count(row.get("update")) and all(
+        isinstance(value, float) for name, value in row.items() if name != "update"
+    )
 
 
 def _event_writer(file: Path) -> Any:
@@ -96,6 +105,7 @@ def _event_writer(file: Path) -> Any:
     except ImportError:
         return None
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)  # it may be anything, such as a pipe
     writer = RecordWriter(file.open("wb"))
     writer.write(Event(file_version="brain.Event:2").SerializeToString())
     return writer

@@ -15,6 +15,7 @@ from idaq.bench.progress import BenchProgress
 from idaq.bench.stages import SECONDS_BETWEEN_TRIES, CellWork, record
 from idaq.bench.status import status_of
 from idaq.engine.pool import WorkerPool
+from idaq.engine.stopping import check_stopped
 from idaq.runs.schedule import run_overlapping
 from idaq.storage.lock import BusyError
 
@@ -41,6 +42,7 @@ def _wait(results: Path, busy: list[Cell], progress: BenchProgress) -> list[Cell
         left = [cell for cell in busy if states[cell] != "running"]
         if left:
             return busy
+        check_stopped()
         time.sleep(SECONDS_BETWEEN_TRIES)
     return busy
 

@@ -16,8 +16,11 @@ from idaq.bench.progress import BenchProgress
 from idaq.bench.stages import run_cell
 from idaq.bench.status import status_of
 from idaq.engine.device import enable_compile_cache
+from idaq.engine.provenance import source_hash
+from idaq.engine.stopping import check_stopped
 from idaq.errors import IdaqError
 
+MAX_PER_CELL = 1_000  # CPUs or GPUs
 MAX_LOSSES = 20  # of nodes or workers, per cell
 SECONDS_BETWEEN_LOOKS = 2.0
 
@@ -34,16 +37,18 @@ def run_ray(
 ) -> None:
     """Run cells on a cluster until each is done or has failed."""
     for argument, value in (("cpus", cpus_per_cell), ("gpus", gpus_per_cell)):
-        if value < 0:
-            raise IdaqError(f"`{argument}_per_cell` is {value:g}.", "Give 0 or more.")
+        if not 0 <= value <= MAX_PER_CELL:
+            limits = f"Give 0 to {MAX_PER_CELL:,}."
+            raise IdaqError(f"`{argument}_per_cell` is {value:g}.", limits)
     ray = _connect(address)
     try:
         resources = {"num_cpus": cpus_per_cell, "num_gpus": gpus_per_cell}
         _check_resources(ray, resources)
         task = ray.remote(max_retries=MAX_LOSSES, **resources)(_run_on_node)
         place, processes = str(results.resolve()), workers or max(1, int(cpus_per_cell))
-        waiting = {task.remote(place, cell, processes): cell for cell in cells}
+        waiting = {task.remote(place, cell, processes, source_hash()): cell for cell in cells}
         while waiting:
+            check_stopped()
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
             for reference in ready:
                 cell = waiting.pop(reference)
@@ -98,7 +103,9 @@ def _check_resources(ray: Any, resources: dict[str, float]) -> None:
             )
 
 
-def _run_on_node(results: str, cell: Cell, workers: int) -> str | None:
+def _run_on_node(results: str, cell: Cell, workers: int, source: str) -> str | None:
+    if source != source_hash():
+        return f"Node '{socket.gethostname()}' has another idaq. Install this one on all nodes."
     enable_compile_cache()
     return run_cell(Path(results), cell, workers=workers)
 
@@ -109,7 +116,8 @@ def _outcome(ray: Any, reference: Any, results: Path, cell: Cell) -> Exception |
         error = ray.get(reference)
     except ray.exceptions.RayError as lost:
         return IdaqError(
-            f"Ray could not run it ({type(lost).__name__}).", "Look at the cluster's own log."
+            f"Ray could not run it ({type(lost).__name__}).",
+            "Look at the cluster's own log. All nodes need the same idaq.",
         )
     if error is not None:
         return RuntimeError(error)

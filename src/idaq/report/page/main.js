@@ -199,6 +199,7 @@ function render() {
     sections.push(["curves", "Curves", section("curves", "Adaptation", "Returns while adapting; the bands are 95% intervals over seeds.", adaptationCurves(done))]);
     sections.push(["explorer", "Explorer", section("explorer", "Adaptation explorer", "Step through the episodes of one test task: what was tried, how it was judged, what was kept. Arrow keys move between episodes.", explorer(done))]);
   }
+  if (PAGE.unreadable.length) sections.push(["unreadable", "Unreadable", section("unreadable", "Unreadable", "These are left out.", h("ul", {}, PAGE.unreadable.map((each) => h("li", {}, `${each.name}: ${each.problem}`))))]);
   document.getElementById("main").replaceChildren(...sections.map((each) => each[2]));
   document.getElementById("nav").replaceChildren(...sections.map(([id, words]) => h("a", { href: `#${id}` }, words)));
   const runs = PAGE.runs.length, families = new Set(PAGE.runs.map((run) => run.family)).size;
