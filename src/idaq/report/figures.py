@@ -29,9 +29,12 @@ from idaq.runs.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 MAX_COLUMNS = 3  # of panels in `uncertainty.png`
+MAX_LABEL_OF_THREE = 28  # characters: longer labels get a legend of two columns
+ROWS_OF_LEGEND = 3  # that a figure has room for; it grows with more
 LOG_SCALE_RATIO = 30.0  # of the largest uncertainty to the smallest; beyond it, a log scale
 
 
@@ -144,7 +147,7 @@ def draw_adaptation(results: RunResults, path: Path) -> bool:
         handles += _finish_episodes(panels[0], methods, "adaptation episode", "return")
         if known:
             _draw_papers(panels[1], known, looks)
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=2.8)
+        _draw_legend(figure, handles)
     return True
 
 
@@ -170,8 +173,18 @@ def draw_anytime(results: RunResults, path: Path) -> bool:
                 handles.append(_draw_level(axes, means[:, 0], looks[method.name]))
         budget = "budget: episodes, of which the last one is scored"
         handles += _finish_episodes(axes, several, budget, "return of the scored episode")
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=2.8)
+        _draw_legend(figure, handles)
     return True
+
+
+def _draw_legend(figure: Figure, handles: list[Line2D]) -> None:
+    """Below the panels, each label once; in two columns where labels are long."""
+    once = list({str(each.get_label()): each for each in handles}.values())
+    longest = max(len(str(each.get_label())) for each in once)
+    columns = 3 if longest <= MAX_LABEL_OF_THREE else 2
+    further_rows = max(0, -(-len(once) // columns) - ROWS_OF_LEGEND)
+    figure.set_figheight(figure.get_figheight() + 0.18 * further_rows)
+    figure.legend(handles=once, loc="outside lower center", ncols=columns, handlelength=2.8)
 
 
 def _finish_episodes(
