@@ -1,5 +1,6 @@
 """The search `bayesian` against its equations in NumPy, and what it does in a whole adaptation."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from idaq.adapt.bayesian import believe, choose, expected_gain
+from idaq.adapt.methods import make_adapter
 from idaq.adapt.search import Tried
+from idaq.algos.entries import ALGORITHMS, EMBEDDING
+from idaq.errors import IdaqError
 from idaq.settings import AdaptConfig
-from tests import fakes
+from tests import fakes, tiny
 from tests.adapt.cases import OFFSETS
 
 Floats = NDArray[np.float64]
@@ -171,7 +175,15 @@ def adapted(method: str = "idaq-return", **changes: Any) -> Any:
         reference="bayesian", iterate="bayesian", accept="improvement", final="best", **options
     )
     prior = tuple((float(x), 0.0) for x in range(8))
-    return fakes.adapt(method, config, GOALS, [fakes.agent(prior, OFFSETS)] * 2)
+    entry = replace(ALGORITHMS["macaw"], name="acts-as-believed", offers=frozenset({EMBEDDING}))
+    with ALGORITHMS.registered(entry):
+        return fakes.adapt(method, config, GOALS, [fakes.agent(prior, OFFSETS)] * 2)
+
+
+def test_agents_without_embeddings_are_refused() -> None:
+    config = AdaptConfig(reference="bayesian", iterate="bayesian")
+    with pytest.raises(IdaqError, match="'bayesian', which needs what 'macaw' does not offer"):
+        make_adapter("idaq-return", config, tiny.EVERY["macaw"])
 
 
 def test_no_hypothesis_is_run_twice_before_the_last() -> None:

@@ -265,10 +265,10 @@ def test_damaged_results_are_made_again(idaq: Program, run: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_text("timing.json", "{"), _text("timing.json", "[]")])
 def test_damaged_times(idaq: Program, run: Path, damage: Damage) -> None:
+    """They are begun anew: a finished adaptation does not fail because of them."""
     damage(run)
-    outcome = idaq("adapt", run, *ADAPT)
-    assert outcome.code == 2
-    assert "timing.json" in outcome.err
+    assert idaq("adapt", run, *ADAPT).code == 0
+    assert isinstance(json.loads((run / "timing.json").read_text()), dict)
 
 
 @pytest.mark.parametrize("size", [0, 40, -10])

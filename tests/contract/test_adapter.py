@@ -1,5 +1,6 @@
 """What every adapter keeps, on a real agent, by shapes alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,12 +10,19 @@ import pytest
 from idaq.adapt.base import Adapter
 from idaq.adapt.methods import make_adapter, methods_of
 from idaq.algos.base import Algorithm
+from idaq.algos.context_based import ContextBased
 from idaq.settings import AdaptConfig
 from tests import tiny
 
+
+def _with_logs(algorithm: Any) -> ContextBased:
+    """The same, whose agents remember a few logged transitions."""
+    return tiny.context_based(replace(algorithm.config, logged_rows=4))
+
+
 ALGORITHMS = {
-    "focal": tiny.EVERY["td3-bc+models"],
-    "op-cl": tiny.EVERY["op-cl, sac-brac+models"],
+    "focal": _with_logs(tiny.EVERY["td3-bc+models"]),
+    "op-cl": _with_logs(tiny.EVERY["op-cl, sac-brac+models"]),
     "macaw": tiny.EVERY["macaw"],
     "borel": tiny.EVERY["borel, policy"],
 }

@@ -20,7 +20,8 @@ from tests.program import JOB, Outcome, Program, finish, results
 NAME, OTHER = "ml1/push", "ml1/reach"
 COMMAND = ("run", NAME, *JOB, "--methods", "idaq-return", "expert-context", "--seeds", "1")
 COLLECTED = 20  # episodes: two for each of ten tasks
-ADAPTED = 2 * 4 + 2 * 1  # then two test tasks, with four episodes and with one
+# then two test tasks, with four episodes and with one; and what a shorter budget would have run
+ADAPTED = 2 * 4 + 2 * 1 + 2
 
 PROGRAM = """
 import signal, sys

@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 
 from idaq.adapt.search import SAME_HYPOTHESIS, SearchEntry, Tried, farthest_first
+from idaq.algos.entries import EMBEDDING
 from idaq.types import Hypotheses, Hypothesis, Mask, Scalar, Vector
 
 SMOOTH_LENGTH = 0.6  # of the median distance between training tasks
@@ -147,4 +148,5 @@ ENTRY = SearchEntry(
     next=choose,
     gain=expected_gain,
     reads_logs=True,
+    needs=frozenset({EMBEDDING}),  # distances between whole networks would say little and cost much
 )

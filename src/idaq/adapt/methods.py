@@ -190,7 +190,8 @@ def check_method_of(algorithm: str, method: str) -> None:
     reads = uncertainty.reads if uncertainty else None
     if (
         reads
-        and reads not in {LOGS, *JUDGES}
+        and reads != LOGS
+        and reads not in JUDGES
         and not _offers(ALGORITHMS.get_entry(algorithm), reads)
     ):
         raise IdaqError(

@@ -6,6 +6,7 @@
 group that the paper knows, or else for what the family is like.
 """
 
+from dataclasses import replace
 from typing import get_args
 
 from idaq.config import Json
@@ -66,6 +67,14 @@ def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
         return train, AdaptConfig(**SEARCHES)
     train = TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000)
     return train, AdaptConfig(**TEN_EPISODES, **SEARCHES)
+
+
+def without_embeddings(adapt: AdaptConfig, traits: Traits) -> AdaptConfig:
+    """The same with searches for agents whose hypotheses are no points of a space, as networks."""
+    if adapt.reference != SEARCHES["reference"]:
+        return adapt
+    iterate = "untried" if is_small(traits) else "search"
+    return replace(adapt, reference="farthest-first", iterate=iterate)
 
 
 def context_settings(preset: str, traits: Traits) -> Json:

@@ -52,12 +52,14 @@ class Adaptation:
     n_e: RunInt = None
     """Episodes that every hypothesis runs."""
     reference: FirstSearch = None
-    """Which hypotheses of the prior the reference stage tries."""
+    """Which hypotheses the reference stage tries; `bayesian`, where a Gaussian process expects
+    most."""
     candidates: RunInt = None
     """How many random candidates `farthest` chooses from."""
     iterate: NextSearch = None
     """Iterative episodes run the `posterior`; with `untried`, once that repeats, the untried
-    hypothesis nearest to the best; with `search`, the farthest until one resembles the logs."""
+    hypothesis nearest to the best; with `search`, the farthest until one resembles the logs;
+    with `bayesian`, as above."""
     accept: RunAccept = None
     """When an iterative episode joins the context."""
     final: RunFinal = None
