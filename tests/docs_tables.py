@@ -115,6 +115,32 @@ def paper_preset_table() -> str:
     return markdown(("", "Point-Robot", *same, "Point-Robot-Sparse", *same), rows)
 
 
+BENCH_METHODS = (  # of the experiment `mujoco`
+    ("focal", "idaq-return", "IDAQ, return"),
+    ("focal", "posterior", "FOCAL"),
+    ("macaw", "fine-tuning", "MACAW"),
+    ("borel", "belief", "BOReL"),
+)
+
+
+def bench_table() -> str:
+    """The cells of the experiment `mujoco` that were run at scale `paper`."""
+    rows = []
+    for algorithm, method, label in BENCH_METHODS:
+        cells = [label]
+        for family in FAMILIES:
+            pattern = f"{family}-{algorithm}-*"
+            (place,) = (ROOT / "results" / "bench" / "paper" / "cells").glob(pattern)
+            found = {
+                row["method"]: row for row in summary_rows(str(place.relative_to(ROOT / "results")))
+            }
+            row = found[method]
+            number = published(family, method, algorithm)
+            cells += [with_interval(row["mean"], row["ci95"]), as_text(number)]
+        rows.append(cells)
+    return markdown(("", "Point-Robot", "paper", "Point-Robot-Sparse", "paper"), rows)
+
+
 ML1_METHODS = ("idaq-return", "posterior", "expert-context")
 
 
@@ -543,6 +569,7 @@ def tables() -> dict[str, str]:
         **search_tables(),
         "default": default_table("bayesian"),
         "default-before": default_table("default"),
+        "bench-point-robots": bench_table(),
         "default-seeds-0": default_table("default-seeds-0"),
         "paper": paper_preset_table(),
         "ml1": ml1_table(),
