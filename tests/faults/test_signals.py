@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,14 @@ def test_interrupted_and_resumed(
     assert results(place) == results(run)
 
 
+@pytest.fixture
+def in_the_foreground() -> Iterator[None]:
+    """The background of a shell ignores Ctrl-C, and what runs there keeps to that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def at_update(number: int, act: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
     """Do something when a training has come so far."""
     write = MetricsLog.write
@@ -91,6 +99,7 @@ def at_update(number: int, act: Callable[[], object], patch: pytest.MonkeyPatch)
     patch.setattr(MetricsLog, "write", write_and_act)
 
 
+@pytest.mark.usefixtures("in_the_foreground")
 def test_an_interrupt_that_python_drops(
     idaq: Program, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
