@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -15,8 +14,9 @@ from idaq.runs.run import Run
 from idaq.runs.statistics import bootstrap_interval, normalised_score
 from idaq.storage.checked import read_json
 from idaq.storage.describe import successful_return
+from tests.docs_cells import ROOT, markdown, summary_rows, with_interval
 
-RESULTS = Path(__file__).parent.parent / "results"
+RESULTS = ROOT / "results"
 Curve = NDArray[np.float64]  # [seeds, budgets]
 SETS = sorted(place.name for place in (RESULTS / "ml1" / "bayesian").iterdir())
 
@@ -50,14 +50,7 @@ def _anytime(results: Any, name: str) -> NDArray[Any]:
 def at(curve: Curve, budget: int) -> str:
     """The mean over seeds at a budget and its interval, as text."""
     values = curve[:, budget - 1]
-    low, high = bootstrap_interval(values)
-    return f"{values.mean():.2f} [{low:.2f}, {high:.2f}]"
-
-
-def table(headings: list[str], rows: list[list[str]]) -> str:
-    lines = [headings, *rows]
-    texts = ["".join(f"| {cell} " if cell else "| " for cell in line) + "|" for line in lines]
-    return "\n".join([texts[0], "|---" * len(headings) + "|", *texts[1:]])
+    return with_interval(float(values.mean()), bootstrap_interval(values))
 
 
 # --- Point-Robots and Cheetah-Vel ---------------------------------------------------------------
@@ -88,7 +81,7 @@ def point_budgets(family: str) -> str:
     ]
     for name, label in CONTEXTS.items():
         rows.append([label, *("" for _ in POINT_BUDGETS[1:]), at(curves(run, name)["return"], 1)])
-    return table(["", *(f"{budget} episodes" for budget in POINT_BUDGETS)], rows)
+    return markdown(["", *(f"{budget} episodes" for budget in POINT_BUDGETS)], rows)
 
 
 CHEETAH_BUDGETS = (3, 5, 7, 10)
@@ -105,7 +98,7 @@ def cheetah_budgets() -> str:
         ["far, then near (`default` before)", *("" for _ in CHEETAH_BUDGETS[1:]), before],
         [CONTEXTS["expert-context"], *("" for _ in CHEETAH_BUDGETS[1:]), context],
     ]
-    return table(["", *(f"{budget} episodes" for budget in CHEETAH_BUDGETS)], rows)
+    return markdown(["", *(f"{budget} episodes" for budget in CHEETAH_BUDGETS)], rows)
 
 
 # --- ML1 ------------------------------------------------------------------------------------------
@@ -113,11 +106,9 @@ def cheetah_budgets() -> str:
 ML1_BUDGETS = (5, 7, 10)
 
 
-@cache
 def summary(run: str) -> dict[str, dict[str, Any]]:
     """The rows of a summary, by method."""
-    rows = json.loads((RESULTS / run / "summary.json").read_text())["rows"]
-    return {row["method"]: row for row in rows}
+    return {row["method"]: row for row in summary_rows(run)}
 
 
 def ml1_budgets() -> str:
@@ -142,7 +133,7 @@ def ml1_budgets() -> str:
     budgets = [f"{budget} episodes" for budget in ML1_BUDGETS]
     headings = [*budgets, "before, 10 episodes", "expert context"]
     beside = [cell for heading in headings for cell in (heading, "success")]
-    return table(["set", *beside], rows)
+    return markdown(["set", *beside], rows)
 
 
 def ml1_search_means() -> str:
@@ -161,7 +152,7 @@ def ml1_search_means() -> str:
         lines = [summary(f"ml1/{place}/{name}")[method] for name in SETS]
         score = fmean(line["score_capped"] for line in lines)
         rows.append([label, f"{score:.3f}", f"{fmean(line['success'] for line in lines):.2f}"])
-    return table(["", "score, capped at 1", "success"], rows)
+    return markdown(["", "score, capped at 1", "success"], rows)
 
 
 # --- Measures -------------------------------------------------------------------------------------
@@ -192,12 +183,11 @@ def measures() -> str:
             elif "score" in row:
                 cells.append(f"{row['score']:.2f} ({row['success']:.2f})")
             else:
-                low, high = row["ci95"]
-                cells.append(f"{row['mean']:.2f} [{low:.2f}, {high:.2f}]")
+                cells.append(with_interval(row["mean"], row["ci95"]))
         rows.append(cells)
     headings = ["Point-Robot", "Sparse", "Cheetah-Vel"]
     headings += [f"{name}, score (success)" for name in MEASURED_SETS]
-    return table(["", *headings], rows)
+    return markdown(["", *headings], rows)
 
 
 TRIAL_TRIES = {
@@ -225,7 +215,7 @@ def trials() -> str:
         rows.append(cells)
     points = [f"{name}, after 7 / 10 / 19" for name in ("Point-Robot", "Sparse")]
     ml1 = [f"ML1 {name}, after 4 / 6 / 9" for name in ("score", "success")]
-    return table(["search", *points, "Cheetah-Vel, after 4 / 9", *ml1], rows)
+    return markdown(["search", *points, "Cheetah-Vel, after 4 / 9", *ml1], rows)
 
 
 def search_tables() -> dict[str, str]:

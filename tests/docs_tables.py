@@ -5,7 +5,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -27,9 +27,9 @@ from idaq.runs.run import Run
 from idaq.runs.statistics import normalised_score
 from idaq.storage.checked import read_json
 from idaq.storage.describe import successful_return
+from tests.docs_cells import ROOT, markdown, summary_rows, with_interval
 from tests.docs_search_tables import search_tables
 
-ROOT = Path(__file__).parent.parent
 DOCS = [ROOT / "README.md", ROOT / "results" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 FAMILIES = ("point-robot", "point-robot-sparse")
 NAMES = {
@@ -42,24 +42,6 @@ NAMES = {
     "idaq-return-farthest-first": "IDAQ, return, the released code's rules, `farthest-first`",
 }
 BLOCK = re.compile(r"<!-- table: ([a-z0-9.-]+) -->(?:\n\|[^\n]*)*")
-
-
-def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = ["".join(f"| {cell} " if cell else "| " for cell in row) for row in (headings, *rows)]
-    return "\n".join(f"{line}|" for line in (lines[0], "|---" * len(headings), *lines[1:]))
-
-
-def summary_rows(run: str) -> list[dict[str, Any]]:
-    """The rows of a committed run's summary, one per method."""
-    rows = json.loads((ROOT / "results" / run / "summary.json").read_text())["rows"]
-    assert isinstance(rows, list)
-    return rows
-
-
-def with_interval(mean: float, ci95: Sequence[float]) -> str:
-    """A mean and its interval, as text."""
-    return f"{mean:.2f} [{ci95[0]:.2f}, {ci95[1]:.2f}]"
 
 
 def ours(family: str, run: str) -> dict[str, str]:

@@ -17,7 +17,8 @@ import idaq as package
 from idaq.registry import PLACES, registry_of
 from idaq.runs import api as pipeline
 from idaq.runs.resolve import resolve
-from tests.docs_tables import DOCS, ROOT, pages, with_tables
+from tests.docs_cells import ROOT
+from tests.docs_tables import DOCS, pages, with_tables
 from tests.program import EPISODES, Program, idaq, no_figures
 
 __all__ = ["idaq", "no_figures"]  # fixtures

@@ -21,7 +21,7 @@ task in the middle of all.
   its rewards were others, it need not be tried. If the agent remembers no logs, c is zero.
 
 Half of k is smooth, as returns are where tasks differ little by little, and half is rough, as they
-are where a hypothesis works or does not. docs/tuning.md says how the constants were chosen, and
+are where a hypothesis works or does not. docs/search.md says how the constants were chosen, and
 that other ones do about as well.
 """
 
@@ -30,7 +30,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from idaq.adapt.search import SAME_HYPOTHESIS, SearchEntry, Tried, farthest_first
+from idaq.adapt.search import (
+    SAME_HYPOTHESIS,
+    SearchEntry,
+    Tried,
+    distances,
+    farthest_first,
+    median_of_pairs,
+)
 from idaq.algos.entries import EMBEDDING
 from idaq.types import Hypotheses, Hypothesis, Mask, Scalar, Vector
 
@@ -57,8 +64,7 @@ def choose(tried: Tried) -> Hypothesis:
     belief = believe(tried)
     upper = jnp.where(belief.is_new, belief.mean + belief.deviation, -jnp.inf)
     chosen = jnp.where(belief.is_new.any(), belief.candidates[jnp.argmax(upper)], tried.best)
-    distance = jnp.linalg.norm(tried.prior[:, None] - tried.prior, axis=-1)
-    middle = tried.prior[jnp.argmin(distance.mean(axis=1))]
+    middle = tried.prior[jnp.argmin(distances(tried.prior, tried.prior).mean(axis=1))]
     return jnp.where(_is_judged(tried).any(), chosen, middle)
 
 
@@ -84,24 +90,24 @@ def believe(tried: Tried) -> Belief:
     scale = jnp.maximum(jnp.maximum(spread, -tried.logged_uncertainty - level), 1e-6)
 
     # --- Candidates ---
-    distance = jnp.linalg.norm(tried.prior[:, None] - tried.prior, axis=-1)
-    unit = jnp.maximum(_median_of_pairs(distance), 1e-9)
+    distance = distances(tried.prior, tried.prior)
+    unit = jnp.maximum(median_of_pairs(distance), 1e-9)
     candidates = jnp.concatenate(
         [tried.prior, _halfway(tried.prior, distance), tried.posterior[None]]
     )
-    to_tried = jnp.linalg.norm(candidates[:, None] - tried.hypotheses, axis=-1)
+    to_tried = distances(candidates, tried.hypotheses)
     is_new = jnp.where(tried.was_tried, to_tried, jnp.inf).min(axis=1) > SAME_HYPOTHESIS
 
     # --- Prior mean, in units of the scale ---
     against = WEIGHT_PER_STEP * tried.contradiction
 
     def prior_mean(hypotheses: Hypotheses) -> Vector:
-        from_tasks = jnp.linalg.norm(hypotheses[:, None] - tried.prior, axis=-1) / unit
+        from_tasks = distances(hypotheses, tried.prior) / unit
         return -jax.nn.softmax(-0.5 * (from_tasks / SURROUNDINGS) ** 2) @ against
 
     # --- Condition on what was judged ---
     pairs = judged[:, None] & judged
-    between = jnp.linalg.norm(tried.hypotheses[:, None] - tried.hypotheses, axis=-1)
+    between = distances(tried.hypotheses, tried.hypotheses)
     covariance = jnp.where(pairs, _kernel(between / unit), 0.0)
     covariance += jnp.diag(jnp.where(judged, NOISE, 1.0))
     with_tried = jnp.where(judged, _kernel(to_tried / unit), 0.0)  # [candidates, episodes]
@@ -121,11 +127,6 @@ def believe(tried: Tried) -> Belief:
 
 def _is_judged(tried: Tried) -> Mask:
     return tried.was_tried & ~jnp.isnan(tried.uncertainty)
-
-
-def _median_of_pairs(distance: jax.Array) -> Scalar:
-    first, second = jnp.triu_indices(len(distance), 1)
-    return jnp.median(distance[first, second])
 
 
 def _kernel(x: jax.Array) -> jax.Array:

@@ -2,7 +2,7 @@
 
 They read the transitions that an agent remembers (`idaq.algos.logs`), and compare an episode with
 the logs of its hypothesis's own training task: the one whose embedding is nearest.
-docs/adaptation.md says how they compare with the return.
+docs/search.md says how they compare with the return.
 """
 
 from collections.abc import Callable

@@ -129,14 +129,25 @@ def untried(tried: Tried) -> Hypothesis:
 
 def search(tried: Tried) -> Hypothesis:
     """Far from everything until an episode resembles the logs, then near the best."""
-    pairs = jnp.linalg.norm(tried.prior[:, None] - tried.prior, axis=-1)
-    first, second = jnp.triu_indices(tried.prior.shape[0], 1)
-    is_new, from_tried = _news(tried, ALIKE * jnp.median(pairs[first, second]))
+    between = distances(tried.prior, tried.prior)
+    is_new, from_tried = _news(tried, ALIKE * median_of_pairs(between))
     halfway = 0.5 * (tried.logged_uncertainty + jnp.nanmean(tried.uncertainty))
     resembles_logs = jnp.nanmin(tried.uncertainty) <= halfway
     explore = ~resembles_logs & is_new[1:].any()
     far = tried.prior[jnp.argmax(from_tried[1:])]
     return jnp.where(explore, far, _refined(tried, is_new, from_tried))
+
+
+def distances(first: Hypotheses, second: Hypotheses) -> jax.Array:
+    """Between every one of the first and every one of the second, [num_first, num_second]."""
+    found: jax.Array = jnp.linalg.norm(first[:, None] - second, axis=-1)
+    return found
+
+
+def median_of_pairs(between: jax.Array) -> Scalar:
+    """The median distance between two different ones, of all distances [num, num]."""
+    first, second = jnp.triu_indices(len(between), 1)
+    return jnp.median(between[first, second])
 
 
 def _news(tried: Tried, tolerance: Scalar) -> tuple[Mask, Vector]:
@@ -145,7 +156,7 @@ def _news(tried: Tried, tolerance: Scalar) -> tuple[Mask, Vector]:
     A hypothesis closer than the tolerance to one that was tried is not new.
     """
     candidates = jnp.concatenate([tried.posterior[None], tried.prior])
-    distance = jnp.linalg.norm(candidates[:, None] - tried.hypotheses, axis=-1)
+    distance = distances(candidates, tried.hypotheses)
     from_tried = jnp.where(tried.was_tried, distance, jnp.inf).min(axis=1)
     return from_tried > tolerance, from_tried
 

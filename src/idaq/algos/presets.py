@@ -6,7 +6,6 @@
 group that the paper knows, or else for what the family is like.
 """
 
-from dataclasses import replace
 from typing import get_args
 
 from idaq.config import Json
@@ -24,12 +23,10 @@ TEN_EPISODES: Json = {
     "num_iterative_episodes": 5,
     "keep_percent": 20.0,
 }
-SEARCHES: Json = {
-    "reference": "bayesian",
-    "iterate": "bayesian",
-    "accept": "improvement",
-    "final": "best",
-}
+REPLAY_BEST: Json = {"accept": "improvement", "final": "best"}
+BAYESIAN: Json = {"reference": "bayesian", "iterate": "bayesian", **REPLAY_BEST}
+UNTRIED: Json = {"reference": "farthest-first", "iterate": "untried", **REPLAY_BEST}
+FAR_THEN_NEAR: Json = {"reference": "farthest-first", "iterate": "search", **REPLAY_BEST}
 LOGGED_ROWS = 256  # of each training task: what contradictions are looked for in
 SHORT_HORIZON = 50  # steps; in shorter episodes a discount of 0.9 still sees the end
 
@@ -55,8 +52,13 @@ def discount_of(traits: Traits) -> float:
     return 0.9 if traits.horizon <= SHORT_HORIZON else 0.99
 
 
-def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
-    """How long context-based algorithms train on a kind of family, and how agents adapt."""
+def schedule(
+    preset: str, traits: Traits, *, embeddings: bool = True
+) -> tuple[TrainConfig, AdaptConfig]:
+    """How long context-based algorithms train on a kind of family, and how agents adapt.
+
+    Without `embeddings`, hypotheses are no points of a space but networks, say.
+    """
     if preset == "paper":
         if is_small(traits):
             return TrainConfig(num_updates=50_000), AdaptConfig(keep_percent=10.0)
@@ -64,17 +66,9 @@ def schedule(preset: str, traits: Traits) -> tuple[TrainConfig, AdaptConfig]:
         return TrainConfig(num_updates=updates), AdaptConfig(**TEN_EPISODES, num_candidates=5)
     if is_small(traits):
         train = TrainConfig(num_updates=2_000, log_every_updates=100, checkpoint_every_updates=500)
-        return train, AdaptConfig(**SEARCHES)
+        return train, AdaptConfig(**(BAYESIAN if embeddings else UNTRIED))
     train = TrainConfig(num_updates=10_000, checkpoint_every_updates=2_000)
-    return train, AdaptConfig(**TEN_EPISODES, **SEARCHES)
-
-
-def without_embeddings(adapt: AdaptConfig, traits: Traits) -> AdaptConfig:
-    """The same with searches for agents whose hypotheses are no points of a space, as networks."""
-    if adapt.reference != SEARCHES["reference"]:
-        return adapt
-    iterate = "untried" if is_small(traits) else "search"
-    return replace(adapt, reference="farthest-first", iterate=iterate)
+    return train, AdaptConfig(**TEN_EPISODES, **(BAYESIAN if embeddings else FAR_THEN_NEAR))
 
 
 def context_settings(preset: str, traits: Traits) -> Json:

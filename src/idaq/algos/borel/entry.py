@@ -9,7 +9,7 @@ from typing import Any
 
 from idaq.algos.borel.algorithm import Borel, BorelConfig
 from idaq.algos.entries import BELIEF, AlgorithmEntry, SpeedCase
-from idaq.algos.presets import discount_of, is_small, schedule, without_embeddings
+from idaq.algos.presets import discount_of, is_small, schedule
 from idaq.learners.base import learner_of
 from idaq.learners.sac_brac import SacBracConfig
 from idaq.learners.td3_bc import Td3BcConfig
@@ -52,8 +52,7 @@ _SIMULATOR = BorelConfig(
 
 def preset(name: str, traits: Traits) -> RunConfig:
     """The configuration of a run; FOCAL's adaptation."""
-    train, adapt = schedule(name, traits)
-    adapt = without_embeddings(adapt, traits)
+    train, adapt = schedule(name, traits, embeddings=False)
     if name == "paper":
         config = _PAPER_SMALL if is_small(traits) else _PAPER_SIMULATOR
     else:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from idaq.algos.entries import GRADIENT_STEPS, AlgorithmEntry, SpeedCase
 from idaq.algos.macaw.inner import MacawConfig
 from idaq.algos.macaw.outer import Macaw
-from idaq.algos.presets import discount_of, is_small, schedule, without_embeddings
+from idaq.algos.presets import discount_of, is_small, schedule
 from idaq.nets.operations import Operations
 from idaq.settings import RunConfig
 from idaq.types import Traits
@@ -43,8 +43,7 @@ _SIMULATOR = MacawConfig(
 
 def preset(name: str, traits: Traits) -> RunConfig:
     """The configuration of a run; FOCAL's adaptation, and whole episodes as expert context."""
-    train, adapt = schedule(name, traits)
-    adapt = without_embeddings(adapt, traits)
+    train, adapt = schedule(name, traits, embeddings=False)
     config = MacawConfig()
     if name == "default":
         small = replace(_SMALL, discount=discount_of(traits))
